@@ -1,0 +1,36 @@
+/* A plan made ready on the CPU, and its execution. */
+#ifndef SX_CPU_EXECUTABLE_H
+#define SX_CPU_EXECUTABLE_H
+
+#include "../pass/plan.h"
+#include "kernel.h"
+
+typedef struct sx_executable sx_executable;
+
+/* Why an execution stopped: the node, and for an id out of range its value. */
+typedef struct sx_stopped {
+  sx_id node;
+  int64_t at, value, limit;
+} sx_stopped;
+
+typedef struct sx_cpu {
+  const sx_kernel_set *kernels;
+  sx_pool *pool;
+  sx_memory *memory; /* blocks and scratch come from here, once, when an executable is made */
+} sx_cpu;
+
+/* Resolves every task to a kernel and takes its memory (one block, freed by sx_executable_free; NULL
+ * when there is none). draw_seed and the graph's name give the draws' keys; a draw of an initializer
+ * graph ("init/PATH") takes the path in place of its ordinal. */
+sx_executable *sx_executable_new(const sx_cpu *cpu, const sx_plan *plan, int64_t draw_seed, sx_arena *arena);
+void sx_executable_free(sx_executable *executable);
+/* Binds the memory of an EXTERNAL or OUTPUT buffer; false: no such name. Contiguous, 64-aligned; may be
+ * bound anew before each execution. An output's memory does not overlap any other's. */
+bool sx_executable_bind(sx_executable *executable, const char *name, void *data);
+/* Executes all tasks. False: stopped, *why says where. Allocates nothing. */
+bool sx_executable_execute(sx_executable *executable, sx_stopped *why);
+/* Called after every node of a plan made without fusion and reuse: canonical bytes of the value. */
+typedef void sx_observe(void *context, sx_id node, const void *data, int64_t n_bytes);
+void sx_executable_observe(sx_executable *executable, sx_observe *observe, void *context);
+
+#endif

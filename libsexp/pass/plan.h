@@ -1,0 +1,69 @@
+/* A plan: a READY graph laid out for execution. Tasks in order, a view of a buffer for every value, and
+ * an offset in one block of memory for every temporary buffer, so that a step allocates nothing.
+ *
+ * Movement without computation costs nothing where a view can say it: RESHAPE of a contiguous value,
+ * TRANSPOSE, BROADCAST, SLICE, REVERSE are views of their input's buffer. A CONST is a buffer of one
+ * element seen with strides 0. */
+#ifndef SX_PASS_PLAN_H
+#define SX_PASS_PLAN_H
+
+#include "../ir/ir.h"
+
+typedef enum sx_buffer_kind {
+  SX_BUFFER_TEMPORARY, /* in the plan's block, at `offset` */
+  SX_BUFFER_EXTERNAL,  /* INPUT, PARAM, STATE: bound by name by who executes */
+  SX_BUFFER_OUTPUT,    /* written for outside: bound by name as well */
+  SX_BUFFER_CONST      /* one element of `value` */
+} sx_buffer_kind;
+
+typedef struct sx_buffer {
+  sx_buffer_kind kind;
+  sx_dtype dtype;
+  int64_t n_bytes;
+  int64_t offset;            /* TEMPORARY: bytes, a multiple of 64 */
+  uint32_t first, last;      /* TEMPORARY: tasks that write first and read last */
+  const char *name;          /* EXTERNAL: "field/x" "param/w"; OUTPUT: the output's name */
+  double value;              /* CONST */
+  sx_id node;                /* that it holds: names it in reports */
+} sx_buffer;
+
+typedef struct sx_view {
+  uint32_t buffer;
+  int64_t offset;                  /* elements */
+  int64_t strides[SX_RANK_MAX];    /* elements, one an axis of the node; 0 broadcasts, negative reverses */
+} sx_view;
+
+typedef enum sx_task_kind {
+  SX_TASK_ELEMENT, /* a group of ELEMENT nodes of one shape, evaluated tile by tile */
+  SX_TASK_NODE,    /* one node of another class */
+  SX_TASK_COPY     /* nodes[0] materialized as it is seen through the view of nodes[1] (its MOVE input) */
+} sx_task_kind;
+
+typedef struct sx_task {
+  sx_task_kind kind;
+  sx_id *nodes;    /* ELEMENT: in topological order; those in `stored` are written to their buffers */
+  uint32_t n_nodes;
+  bool *stored;    /* per node */
+} sx_task;
+
+typedef struct sx_plan {
+  const sx_graph *graph;
+  SX_VEC(sx_task) tasks;
+  SX_VEC(sx_buffer) buffers;
+  sx_view *views;         /* per node; buffer UINT32_MAX: never materialized (inside a group) */
+  int64_t block_bytes;    /* of the temporaries */
+  int64_t sum_bytes;      /* of all temporaries, without reuse */
+  int64_t bound_bytes;    /* largest total alive at one task: a lower bound of block_bytes */
+} sx_plan;
+
+typedef struct sx_plan_options {
+  bool fuse;         /* groups of several nodes; false: one node a task */
+  bool reuse;        /* buffers share memory; false: every value stays until the end of the graph */
+} sx_plan_options;
+
+/* Plans a READY graph. Everything is in the arena. Never fails but for memory. */
+sx_plan *sx_plan_make(const sx_graph *graph, const sx_plan_options *options, sx_arena *arena);
+/* Text of a plan, for --plan and tests. */
+void sx_plan_print(sx_text *text, const sx_plan *plan);
+
+#endif

@@ -1,0 +1,276 @@
+/* libsexp: experiments as s-expressions, compiled to a typed graph and trained with exact bits.
+ *
+ *   sexp_program *program = NULL;
+ *   sexp_messages *messages = NULL;
+ *   sexp_options options = SEXP_OPTIONS_DEFAULT;
+ *   if (sexp_compile(&program, &messages, "digits.sexp", &options, &host) == SEXP_OK) {
+ *     sexp_run *run = NULL;
+ *     if (sexp_run_new(&run, &messages, program, &run_options, &host) == SEXP_OK) {
+ *       sexp_step step;
+ *       while (sexp_run_step(run, &step, &messages) == SEXP_OK) printf("%g\n", (double)step.loss);
+ *       sexp_run_free(run);
+ *     }
+ *     sexp_program_free(program);
+ *   }
+ *   for (size_t i = 0; i < sexp_messages_count(messages); i++) fputs(sexp_messages_get(messages, i)->text, stderr);
+ *   sexp_messages_free(messages);
+ *
+ * Conventions. Outputs come first and are owned by the caller when they are pointers to pointers; a
+ * returned pointer is borrowed from its object and lives as long. Nothing here exits, prints, reads the
+ * environment or keeps global state: files are reached through sexp_host, settings are options.
+ * An object is used by one thread at a time; different objects are independent. Errors: a function
+ * that returns sexp_status adds to *messages (created when NULL) why it did not return SEXP_OK.
+ * Repeats: every result is a function of the file, the selection, the data and the seed alone, bit for
+ * bit, on every machine, with any number of threads (docs/determinism.md, numerics 1). */
+#ifndef SEXP_H
+#define SEXP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum sexp_status {
+  SEXP_OK,
+  SEXP_END,       /* the run's last step was done before */
+  SEXP_INPUT,     /* an error in the experiment, its options or data (exit status 2) */
+  SEXP_STORAGE,   /* a file or network failed (exit status 4) */
+  SEXP_NO_MEMORY  /* E-RUN-001 (exit status 2) */
+} sexp_status;
+
+/* ---- messages ---------------------------------------------------------------------------------- */
+
+typedef struct sexp_message {
+  const char *code; /* "E-SHAPE-003" */
+  bool warning;
+  const char *file; /* NULL: not about a source text */
+  uint32_t line, column;
+  const char *message; /* one line */
+  const char *text;    /* as a person reads it: place, source line, caret, calls, hint; ends with \n */
+} sexp_message;
+
+typedef struct sexp_messages sexp_messages;
+size_t sexp_messages_count(const sexp_messages *messages); /* 0 for NULL */
+const sexp_message *sexp_messages_get(const sexp_messages *messages, size_t i);
+void sexp_messages_free(sexp_messages *messages);
+
+/* Every error code with its meaning, for docs and tests. NULL past the last. */
+typedef struct sexp_error_code {
+  const char *code, *title, *hint, *page;
+} sexp_error_code;
+const sexp_error_code *sexp_error_codes(size_t i);
+
+/* ---- host: how the library reaches files ------------------------------------------------------- */
+
+typedef enum sexp_dtype { SEXP_F32, SEXP_BF16, SEXP_F16, SEXP_I32, SEXP_U8, SEXP_BOOL,
+                          /* of files alone: */
+                          SEXP_F64, SEXP_I64, SEXP_U64, SEXP_U32, SEXP_U16, SEXP_I16, SEXP_I8 } sexp_dtype;
+enum { SEXP_RANK_MAX = 8 };
+
+/* A failure of the host: code "E-DATA-103", a message that names path and byte offset. */
+typedef struct sexp_failure {
+  char code[16];
+  char message[1024];
+  bool storage; /* SEXP_STORAGE, else SEXP_INPUT */
+} sexp_failure;
+
+typedef struct sexp_file sexp_file; /* the host's own */
+
+typedef struct sexp_file_info {
+  const unsigned char *bytes; /* whole contents, mapped or in memory; valid until close */
+  uint64_t n_bytes;
+} sexp_file_info;
+
+/* A tensor of a safetensors, npy or npz file. */
+typedef struct sexp_file_tensor {
+  const char *name; /* of an npy file: "" */
+  sexp_dtype dtype;
+  int rank;
+  int64_t dims[SEXP_RANK_MAX];
+  const unsigned char *bytes; /* row-major, little-endian; valid until the file is closed */
+  uint64_t n_bytes;
+} sexp_file_tensor;
+
+/* All return 0, or nonzero with *why filled. Called from one thread at a time, check also from the
+ * loader's thread. A path is relative to the working directory, absolute, or s3://bucket/key. */
+typedef struct sexp_host {
+  void *context;
+  /* A regular file, inflated where the name ends in .gz. */
+  int (*open)(void *context, const char *path, sexp_file **file, sexp_file_info *info, sexp_failure *why);
+  /* A safetensors file or index, npy or npz: its tensors, in name order. */
+  int (*open_tensors)(void *context, const char *path, sexp_file **file, const sexp_file_tensor **tensors,
+                      size_t *n_tensors, sexp_failure *why);
+  /* A data manifest: kind ("arrays" "windows" "idx" "csv"), its shards' paths, checked against sizes and
+   * hashes. */
+  int (*open_manifest)(void *context, const char *path, sexp_file **file, const char **kind,
+                       const char *const **shards, size_t *n_shards, sexp_failure *why);
+  /* Whether the file is as it was when opened; nonzero with why when it changed or shrank. */
+  int (*check)(void *context, sexp_file *file, sexp_failure *why);
+  /* "sha256:..." of a local file's bytes, or the ETag. 80 bytes are enough. */
+  int (*version)(void *context, sexp_file *file, char version[80], uint64_t *n_bytes, sexp_failure *why);
+  void (*close)(void *context, sexp_file *file);
+  /* One line of (print ...) in an experiment. NULL: dropped. */
+  void (*print)(void *context, const char *line);
+} sexp_host;
+
+/* Memory of the library; all zero: malloc and free. */
+typedef struct sexp_allocator {
+  void *(*allocate)(void *context, size_t n_bytes); /* NULL when there is none */
+  void (*release)(void *context, void *pointer);
+  void *context;
+} sexp_allocator;
+
+/* ---- compile ----------------------------------------------------------------------------------- */
+
+typedef struct sexp_options {
+  const char *run;                /* NULL: the only one */
+  const char *variant;            /* NULL: none */
+  const char *const *sets;        /* "knob=value" */
+  size_t n_sets;
+  int64_t steps, eval_every;      /* 0: the file's */
+  const char *const *diagnostics; /* globs; NULL: the file's */
+  size_t n_diagnostics;
+  int64_t eval_limit;             /* work budget of the evaluator */
+  bool optimize;                  /* false: no simplification, fusion or reuse; the same bits */
+  const char *dump_after;         /* name of a pass: its graphs are kept for sexp_program_dump; or NULL */
+  sexp_allocator allocator;
+} sexp_options;
+#define SEXP_OPTIONS_DEFAULT {.eval_limit = 10000000, .optimize = true}
+
+typedef struct sexp_program sexp_program;
+
+/* Compiles the experiment file. Errors: E-READ, E-EVAL, E-TYPE, E-SHAPE, E-PARAM, E-GRAD, E-KNOB, E-RUN,
+ * E-DATA; up to 20 of the first stage that has any. Warnings may be added with SEXP_OK. */
+sexp_status sexp_compile(sexp_program **program, sexp_messages **messages, const char *path,
+                         const sexp_options *options, const sexp_host *host);
+void sexp_program_free(sexp_program *program);
+
+typedef struct sexp_knob {
+  const char *name, *doc;
+  const char *value;  /* canonical text; JSON too where json is set (numbers, booleans, strings) */
+  const char *json;
+  const char *source; /* "default" "variant" "set" "override" */
+} sexp_knob;
+
+typedef struct sexp_source_file {
+  const char *path;
+  const char *bytes;
+  size_t n_bytes;
+} sexp_source_file;
+
+typedef struct sexp_parameter {
+  const char *path;
+  sexp_dtype dtype;
+  int rank;
+  const int64_t *dims;
+  bool trainable;
+  const char *load_file, *load_tensor; /* NULL: initialized */
+  uint64_t load_bytes;                 /* size and version of load_file, known once a run exists */
+  const char *load_version;
+} sexp_parameter;
+
+/* Everything known of a program before its first step. */
+typedef struct sexp_description {
+  const char *run, *variant, *identity; /* variant NULL: none */
+  int64_t seed, steps, batch, microbatches; /* of all stages, of the first */
+  size_t n_knobs, n_sources, n_parameters, n_states, n_stages, n_evals, n_datas;
+  const sexp_knob *knobs;
+  const sexp_source_file *sources;      /* the file, then its includes; without the prelude */
+  const sexp_parameter *parameters, *states; /* in path order */
+  const char *const *evals;
+  int64_t checkpoint_every, checkpoint_keep;
+  int64_t n_nodes_built, n_nodes, n_groups, n_products, n_convolutions; /* of the training graphs */
+  int64_t parameter_elements, parameter_bytes, state_bytes;
+  int64_t step_bytes, step_bytes_bound; /* temporaries of a step, and their lower bound */
+} sexp_description;
+const sexp_description *sexp_program_describe(const sexp_program *program);
+
+/* Text: "ir" the graphs as optimized, "plan" the plans, "report" the products and convolutions and their
+ * implementations a line each, "dump" what dump_after kept. NULL: no such text. */
+const char *sexp_program_text(sexp_program *program, const char *what);
+/* Names of the passes in order, for --after; NULL past the last. */
+const char *sexp_pass_name(size_t i);
+
+/* ---- run --------------------------------------------------------------------------------------- */
+
+typedef struct sexp_value {
+  const char *name; /* "train/loss", "eval/heldout/accuracy", "diagnostics/grad/fc1/w/std" */
+  float value;
+} sexp_value;
+
+typedef struct sexp_digest {
+  const char *name; /* "digest/batch" "digest/loss" "digest/gradients" "digest/parameters" "digest/states",
+                       or "digest/node/GRAPH/%12" */
+  const char *digest; /* "sha256:..." */
+  const char *text;   /* of a node: its IR line and place; else NULL */
+} sexp_digest;
+
+/* What one step gave; borrowed until the next call. */
+typedef struct sexp_step {
+  int64_t step;                 /* steps done, 1 after the first */
+  float loss;
+  const sexp_value *values;     /* train/..., then diagnostics/..., then eval/... where evaluated */
+  size_t n_values;
+  const sexp_digest *digests;
+  size_t n_digests;
+  bool checkpoint;              /* the file asks for a checkpoint now (or the run ended) */
+  bool stage_began;             /* this step was the first of a stage */
+  const char *stage;            /* its name, "" without stages */
+} sexp_step;
+
+typedef struct sexp_run_options {
+  int threads;         /* 0: all processors the process may use */
+  const char *simd;    /* NULL: the best; "reference" "scalar" "avx2" "avx512" */
+  int64_t digest_every, digest_nodes_at; /* 0: none; nodes of the step with this number (1: the first) */
+  bool reads_ahead;    /* a loader thread prepares the next microbatches */
+} sexp_run_options;
+#define SEXP_RUN_OPTIONS_DEFAULT {.reads_ahead = true}
+
+typedef struct sexp_run sexp_run;
+
+/* Opens data, draws or loads parameters, takes all memory of the run. Errors: E-DATA, E-LOAD, E-RUN. */
+sexp_status sexp_run_new(sexp_run **run, sexp_messages **messages, sexp_program *program,
+                         const sexp_run_options *options, const sexp_host *host);
+/* Stops the loader; waits for nothing else. */
+void sexp_run_free(sexp_run *run);
+/* One training step with the evaluations due after it. SEXP_END after the last. Allocates nothing. An error
+ * (an id out of range, a file that changed) names node, index and value, or file and offset; the state
+ * is that after the last whole step. */
+sexp_status sexp_run_step(sexp_run *run, sexp_step *step, sexp_messages **messages);
+
+/* Where the run stands. */
+typedef struct sexp_position {
+  int64_t step, records, stage, stage_records;
+  int64_t stages_steps; /* steps of all stages */
+} sexp_position;
+void sexp_run_position(const sexp_run *run, sexp_position *position);
+
+/* Current bytes of parameters, then states, both in path order; borrowed until the next step. */
+typedef struct sexp_tensor {
+  const char *path;
+  sexp_dtype dtype;
+  int rank;
+  const int64_t *dims;
+  const void *bytes;
+  size_t n_bytes;
+  bool state;
+} sexp_tensor;
+size_t sexp_run_tensors(const sexp_run *run, const sexp_tensor **tensors);
+
+/* A data source as it was opened. */
+typedef struct sexp_data_info {
+  const char *name, *path, *order;
+  int64_t n_records;            /* used, after :records */
+  const char *version;          /* of its file, the first where it has several */
+  uint64_t n_bytes;
+} sexp_data_info;
+size_t sexp_run_datas(const sexp_run *run, const sexp_data_info **datas);
+
+/* Facts of the engine, for the report. */
+typedef struct sexp_engine {
+  const char *device; /* "cpu, numerics 1" */
+  const char *simd;
+  int threads;
+} sexp_engine;
+void sexp_run_engine(const sexp_run *run, sexp_engine *engine);
+
+#endif
