@@ -1,0 +1,236 @@
+# SexpGPU. One non-recursive Makefile; the lists below are the map of what is built from what.
+#
+#   make            libraries and tools into build/bin
+#   make demo       installs what it needs, builds, trains the Fashion-MNIST example and checks it
+#   make test       installs what it needs, builds, runs every test
+#   make help       the other targets
+#
+# Objects go to build/<hash of compiler and flags>; build/bin, build/lib and build/test link the last build.
+# Settings: CC=clang  OPTIMIZE=-O3  SANITIZE=address,undefined  WERROR=1  BUILD=dir  V=1  PREFIX=/usr/local
+
+.SUFFIXES:
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+AR ?= ar
+BUILD ?= build
+PREFIX ?= /usr/local
+OPTIMIZE ?= -O2
+SANITIZE ?=
+WERROR ?=
+VERSION := 0.1.0
+
+# ---- sources -------------------------------------------------------------------------------------
+
+LIBSEXP_SOURCES := \
+  libsexp/base/bug.c libsexp/base/diag.c libsexp/base/intern.c libsexp/base/memory.c \
+  libsexp/base/sha256.c libsexp/base/text.c
+
+# Compiled once for every SIMD level of the architecture.
+LIBSEXP_LEVEL_SOURCES :=
+
+LIBSEXP_HEADERS := libsexp/sexp.h
+PRELUDE := $(sort $(wildcard libsexp/lang/prelude/*.sexp))
+
+LIBCKPT_SOURCES :=
+LIBCKPT_HEADERS := libckpt/ckpt.h
+
+COMMON_SOURCES :=
+RUN_SOURCES :=
+TOOLS := sexpgpu-run
+
+MANPAGES := tools/sexpgpu-run/sexpgpu-run.1
+
+# ---- flags ---------------------------------------------------------------------------------------
+
+WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wundef -Wwrite-strings -Wstrict-prototypes \
+  -Wmissing-prototypes -Wdouble-promotion -Wconversion $(if $(WERROR),-Werror)
+SANITIZERS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+DEFINES := -D_POSIX_C_SOURCE=200809L -DSEXPGPU_VERSION='"$(VERSION)"'
+ALL_CFLAGS := -std=c17 $(OPTIMIZE) -g -ffp-contract=off -fPIC -pthread $(DEFINES) $(WARNINGS) $(SANITIZERS) $(CFLAGS)
+ALL_LDFLAGS := -pthread $(SANITIZERS) $(LDFLAGS)
+LIBS_SEXP := -lcrypto -lm
+LIBS_CKPT := -ljansson -lz -lcrypto
+LIBS_TEST := -lcmocka -lmpfr -lgmp
+
+MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null)
+ifneq (,$(findstring x86_64,$(MACHINE)))
+LEVELS := scalar avx2 avx512
+endif
+LEVELS ?= scalar
+LEVEL_FLAGS_scalar :=
+LEVEL_FLAGS_avx2 := -mavx2 -mfma -mf16c -mbmi2
+LEVEL_FLAGS_avx512 := -mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
+
+COMPILER := $(shell $(CC) --version 2>/dev/null | head -n 1)
+CONFIGURATION := $(COMPILER)|$(ALL_CFLAGS)|$(ALL_LDFLAGS)|$(LEVELS)
+HASH := $(shell printf '%s' "$(subst ",,$(CONFIGURATION))" | cksum | cut -d ' ' -f 1)
+O := $(BUILD)/$(HASH)
+
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
+
+# ---- objects -------------------------------------------------------------------------------------
+
+objects = $(patsubst %.c,$(O)/%.o,$(1))
+level_objects = $(foreach level,$(LEVELS),$(patsubst %.c,$(O)/%.$(level).o,$(LIBSEXP_LEVEL_SOURCES)))
+LIBSEXP_OBJECTS := $(call objects,$(LIBSEXP_SOURCES)) $(level_objects) $(if $(PRELUDE),$(O)/libsexp/lang/prelude.o)
+LIBCKPT_OBJECTS := $(call objects,$(LIBCKPT_SOURCES))
+COMMON_OBJECTS := $(call objects,$(COMMON_SOURCES))
+
+LIBSEXP := $(O)/libsexp.a
+LIBCKPT := $(O)/libckpt.a
+COMMON := $(O)/libcommon.a
+
+UNIT_TESTS := $(patsubst tests/%.c,$(O)/tests/%,$(sort $(wildcard tests/unit/test_*.c tests/op/test_*.c \
+  tests/pass/test_*.c tests/lang/test_*.c tests/run/test_*.c tests/oom/test_*.c)))
+TEST_PROGRAMS := $(patsubst tests/%.c,$(O)/tests/%,$(sort $(wildcard tests/lang/evaluate.c tests/pass/run_pass.c \
+  tests/math/check_math.c)))
+TEST_COMMON := $(patsubst %.c,$(O)/%.o,$(sort $(wildcard tests/common/*.c)))
+BENCHES := $(patsubst tests/%.c,$(O)/tests/%,$(sort $(wildcard tests/bench/bench_*.c)))
+FUZZERS := $(patsubst tests/fuzz/%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
+REPLAYS := $(patsubst %,$(O)/tests/fuzz/%,$(FUZZERS))
+
+.PHONY: libs all demo test tests check-math bench asan ubsan tsan fuzz tidy format install uninstall dist clean help \
+  dependencies configuration
+libs: $(LIBSEXP) $(LIBCKPT) $(COMMON)
+all: configuration $(LIBSEXP) $(LIBCKPT) $(patsubst %,$(O)/bin/%,$(TOOLS)) $(O)/libsexp.so $(O)/libckpt.so
+	$(Q)ln -sfn $(HASH)/bin $(BUILD)/bin && ln -sfn $(HASH) $(BUILD)/lib && ln -sfn $(HASH)/tests $(BUILD)/test
+
+configuration:
+	$(if $(filter s,$(firstword -$(MAKEFLAGS))),,@echo "sexpgpu $(VERSION): $(COMPILER); levels $(LEVELS); CPU only (this version has no CUDA device)")
+
+$(O)/%.o: %.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+
+define level_rule
+$(O)/%.$(1).o: %.c
+	$$(call say,CC,$$<' ($(1))')
+	@mkdir -p $$(@D)
+	$$(Q)$$(CC) $$(ALL_CFLAGS) $$(LEVEL_FLAGS_$(1)) -DSX_LEVEL=$(1) -MMD -MP -c $$< -o $$@
+endef
+$(foreach level,$(LEVELS),$(eval $(call level_rule,$(level))))
+
+$(O)/libsexp/lang/prelude.c: libsexp/lang/embed.sh $(PRELUDE)
+	$(call say,EMBED,$@)
+	@mkdir -p $(@D)
+	$(Q)sh libsexp/lang/embed.sh $(PRELUDE) > $@
+$(O)/libsexp/lang/prelude.o: $(O)/libsexp/lang/prelude.c
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -Ilibsexp/lang -MMD -MP -c $< -o $@
+
+$(LIBSEXP): $(LIBSEXP_OBJECTS)
+$(LIBCKPT): $(LIBCKPT_OBJECTS)
+$(COMMON): $(COMMON_OBJECTS)
+$(LIBSEXP) $(LIBCKPT) $(COMMON):
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+# The shared libraries show what the public headers declare and nothing else.
+$(O)/libsexp.so: $(LIBSEXP_OBJECTS) libsexp/exports.map
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libsexp.so.0 -Wl,--version-script=libsexp/exports.map \
+	  -o $@ $(LIBSEXP_OBJECTS) $(LIBS_SEXP)
+$(O)/libckpt.so: $(LIBCKPT_OBJECTS) libckpt/exports.map
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libckpt.so.0 -Wl,--version-script=libckpt/exports.map \
+	  -o $@ $(LIBCKPT_OBJECTS) $(LIBS_CKPT)
+
+$(O)/bin/sexpgpu-run: $(call objects,$(RUN_SOURCES)) $(COMMON) $(LIBSEXP) $(LIBCKPT)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_SEXP) $(LIBS_CKPT)
+
+# ---- tests ---------------------------------------------------------------------------------------
+
+TEST_LINK = $(TEST_COMMON) $(COMMON) $(LIBSEXP) $(LIBCKPT)
+$(O)/tests/%: $(O)/tests/%.o $(TEST_LINK)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(TEST_LINK) $(LIBS_TEST) $(LIBS_SEXP) $(LIBS_CKPT) -ldl
+$(REPLAYS): $(O)/tests/fuzz/%: $(O)/tests/fuzz/%.o $(O)/tests/fuzz/replay.o $(TEST_LINK)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(O)/tests/fuzz/replay.o $(TEST_LINK) $(LIBS_SEXP) $(LIBS_CKPT)
+.SECONDARY:
+
+dependencies:
+	$(Q)sh tests/dependencies.sh $(NEED)
+
+tests: all $(UNIT_TESTS) $(TEST_PROGRAMS) $(REPLAYS)
+
+test: NEED := build test
+test: dependencies
+	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)sh tests/run.sh $(BUILD)
+
+asan: ; $(Q)$(MAKE) --no-print-directory test SANITIZE=address,undefined OPTIMIZE=-O1 BUILD=$(BUILD)/asan QUICK=1
+ubsan: ; $(Q)$(MAKE) --no-print-directory test SANITIZE=undefined OPTIMIZE=-O1 BUILD=$(BUILD)/ubsan QUICK=1
+tsan: ; $(Q)$(MAKE) --no-print-directory test SANITIZE=thread OPTIMIZE=-O1 BUILD=$(BUILD)/tsan QUICK=1
+
+check-math: all $(O)/tests/math/check_math
+	$(Q)$(O)/tests/math/check_math $(FUNCTIONS)
+
+bench: NEED := build test bench
+bench: dependencies
+	$(Q)$(MAKE) --no-print-directory all $(BENCHES)
+	$(Q)for b in $(BENCHES); do echo "== $$(basename $$b)"; $$b || exit 1; done
+
+# Coverage-guided fuzzing with clang: make fuzz [FUZZ=fuzz_reader] [SECONDS=600]. New findings go to build/fuzz.
+FUZZ ?= $(FUZZERS)
+SECONDS ?= 60
+fuzz: NEED := build fuzz
+fuzz: dependencies
+	$(Q)sh tests/fuzz/fuzz.sh $(BUILD)/fuzz $(SECONDS) $(FUZZ)
+fuzzers: $(patsubst %,$(O)/fuzz/%,$(FUZZERS))
+$(O)/fuzz/%: $(O)/tests/fuzz/%.o $(TEST_LINK)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $< $(TEST_LINK) $(LIBS_SEXP) $(LIBS_CKPT)
+
+# ---- style ---------------------------------------------------------------------------------------
+
+STYLED := $(shell git ls-files '*.c' '*.h' 2>/dev/null)
+format: ; $(Q)clang-format -i $(filter-out %.def,$(STYLED))
+tidy: ; $(Q)clang-tidy --quiet $(filter %.c,$(filter-out tests/%,$(STYLED))) -- -std=c17 $(DEFINES) -DSX_LEVEL=scalar
+
+# ---- demo ----------------------------------------------------------------------------------------
+
+demo: NEED := build demo
+demo: dependencies
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)sh examples/demo.sh $(BUILD)/bin
+
+# ---- install -------------------------------------------------------------------------------------
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include \
+	  $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	install -m 755 $(patsubst %,$(O)/bin/%,$(TOOLS)) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(LIBSEXP) $(LIBCKPT) $(DESTDIR)$(PREFIX)/lib
+	install -m 755 $(O)/libsexp.so $(DESTDIR)$(PREFIX)/lib/libsexp.so.0
+	install -m 755 $(O)/libckpt.so $(DESTDIR)$(PREFIX)/lib/libckpt.so.0
+	ln -sf libsexp.so.0 $(DESTDIR)$(PREFIX)/lib/libsexp.so
+	ln -sf libckpt.so.0 $(DESTDIR)$(PREFIX)/lib/libckpt.so
+	install -m 644 $(LIBSEXP_HEADERS) $(LIBCKPT_HEADERS) $(DESTDIR)$(PREFIX)/include
+	install -m 644 $(MANPAGES) $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 tools/common/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sexpgpu-run
+	for name in sexp ckpt; do sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
+	  lib$$name/lib$$name.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/lib$$name.pc || exit 1; done
+
+uninstall:
+	cd $(DESTDIR)$(PREFIX) && rm -f $(patsubst %,bin/%,$(TOOLS)) lib/libsexp.a lib/libckpt.a lib/libsexp.so* \
+	  lib/libckpt.so* lib/pkgconfig/libsexp.pc lib/pkgconfig/libckpt.pc \
+	  include/sexp.h include/ckpt.h share/bash-completion/completions/sexpgpu-run \
+	  $(patsubst %,share/man/man1/%,$(notdir $(MANPAGES)))
+
+dist: ; git archive --format=tar.gz --prefix=sexpgpu-$(VERSION)/ -o $(BUILD)/sexpgpu-$(VERSION).tar.gz HEAD
+clean: ; rm -rf $(BUILD)
+
+help:
+	@sed -n '/^#   make/,/^# Settings/s/^# *//p' Makefile
+	@echo "targets: all demo test check-math bench asan ubsan tsan fuzz tidy format install uninstall dist clean"
+
+-include $(shell find $(O) -name '*.d' 2>/dev/null)
