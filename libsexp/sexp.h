@@ -90,8 +90,19 @@ typedef struct sexp_file_tensor {
   uint64_t n_bytes;
 } sexp_file_tensor;
 
-/* All return 0, or nonzero with *why filled. Called from one thread at a time, check also from the
- * loader's thread. A path is relative to the working directory, absolute, or s3://bucket/key. */
+/* A data manifest. Shard s has the files paths[s * n_shard_files] and those after it. */
+typedef struct sexp_manifest {
+  const char *kind;          /* "arrays" "windows" "idx" "csv" */
+  const char *dtype, *field; /* windows; NULL else */
+  int64_t length, stride;    /* windows */
+  size_t n_fields;           /* idx, csv */
+  const char *const *fields;
+  size_t n_shards, n_shard_files;
+  const char *const *paths;
+} sexp_manifest;
+
+/* All return 0, or nonzero with *why filled. Called from one thread at a time; check also from the
+ * loader's thread meanwhile. A path is relative to the working directory, absolute, or s3://bucket/key. */
 typedef struct sexp_host {
   void *context;
   /* A regular file, inflated where the name ends in .gz. */
@@ -99,10 +110,9 @@ typedef struct sexp_host {
   /* A safetensors file or index, npy or npz: its tensors, in name order. */
   int (*open_tensors)(void *context, const char *path, sexp_file **file, const sexp_file_tensor **tensors,
                       size_t *n_tensors, sexp_failure *why);
-  /* A data manifest: kind ("arrays" "windows" "idx" "csv"), its shards' paths, checked against sizes and
-   * hashes. */
-  int (*open_manifest)(void *context, const char *path, sexp_file **file, const char **kind,
-                       const char *const **shards, size_t *n_shards, sexp_failure *why);
+  /* A data manifest, its shards checked against their sizes and hashes. */
+  int (*open_manifest)(void *context, const char *path, sexp_file **file, const sexp_manifest **manifest,
+                       sexp_failure *why);
   /* Whether the file is as it was when opened; nonzero with why when it changed or shrank. */
   int (*check)(void *context, sexp_file *file, sexp_failure *why);
   /* "sha256:..." of a local file's bytes, or the ETag. 80 bytes are enough. */

@@ -24,9 +24,10 @@ typedef struct sx_cpu {
  * graph ("init/PATH") takes the path in place of its ordinal. */
 sx_executable *sx_executable_new(const sx_cpu *cpu, const sx_plan *plan, int64_t draw_seed, sx_arena *arena);
 void sx_executable_free(sx_executable *executable);
-/* Binds the memory of an EXTERNAL or OUTPUT buffer; false: no such name. Contiguous, 64-aligned; may be
- * bound anew before each execution. An output's memory does not overlap any other's. */
-bool sx_executable_bind(sx_executable *executable, const char *name, void *data);
+/* Binds the memory of an EXTERNAL or OUTPUT buffer of the plan, by its index in plan->buffers (an input and an
+ * output may have one name: "param/w" in the update graph). Contiguous, 64-aligned; may be bound anew
+ * before each execution, in constant time. An output's memory does not overlap any other's. */
+void sx_executable_bind(sx_executable *executable, uint32_t buffer, void *data);
 /* Executes all tasks. False: stopped, *why says where. Allocates nothing. */
 bool sx_executable_execute(sx_executable *executable, sx_stopped *why);
 /* Called after every node of a plan made without fusion and reuse: canonical bytes of the value. */

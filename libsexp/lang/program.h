@@ -68,7 +68,8 @@ typedef struct sx_field_type {
   int64_t dims[SX_RANK_MAX];
 } sx_field_type;
 
-/* Fills *fields (in the arena) and *n_records, or reports to diags and returns false. */
+/* Fills *fields (in the arena) and *n_records (those left by :records, at least 1), or reports to diags and
+ * returns false. */
 typedef bool sx_describe_data(void *context, const sx_data *data, sx_arena *arena, sx_field_type **fields,
                               uint32_t *n_fields, int64_t *n_records, sx_diags *diags);
 
