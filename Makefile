@@ -26,7 +26,7 @@ VERSION := 0.1.0
 # ---- sources -------------------------------------------------------------------------------------
 
 LIBSEXP_SOURCES := \
-  libsexp/base/bug.c libsexp/base/diag.c libsexp/base/intern.c libsexp/base/memory.c \
+  libsexp/base/bug.c libsexp/base/diag.c libsexp/base/guard.c libsexp/base/intern.c libsexp/base/memory.c \
   libsexp/base/sha256.c libsexp/base/text.c
 
 # Compiled once for every SIMD level of the architecture.

@@ -50,6 +50,8 @@ typedef struct sx_diag {
   const char *second_label;
   const char *hint; /* NULL: the row's, if any */
   const sx_frame *frames;
+  const char *host_code; /* of a failure of the host ("E-DATA-103"), shown in place of the row's; NULL else */
+  bool storage;          /* a file or the network failed, not the experiment */
 } sx_diag;
 
 typedef struct sx_diags {
