@@ -82,11 +82,12 @@ typedef struct sexp_file_info {
 
 /* A tensor of a safetensors, npy or npz file. */
 typedef struct sexp_file_tensor {
-  const char *name; /* of an npy file: "" */
+  const char *name; /* of an npy file: its stem */
+  const char *path; /* of the file that holds it: the shard, of an index */
   sexp_dtype dtype;
   int rank;
   int64_t dims[SEXP_RANK_MAX];
-  const unsigned char *bytes; /* row-major, little-endian; valid until the file is closed */
+  const unsigned char *bytes; /* row-major, in the host's byte order, at any alignment; valid until close */
   uint64_t n_bytes;
 } sexp_file_tensor;
 
