@@ -42,15 +42,21 @@ SX_MATH void sx_draw_words(uint64_t key, uint64_t block, uint32_t words[4]) {
   sx_philox(counter, (uint32_t)key, (uint32_t)(key >> 32), words);
 }
 
-/* The key of a stream derived from `key` by n salt words. */
-SX_MATH uint64_t sx_draw_salt(uint64_t key, const int32_t *words, uint32_t n) {
-  for (uint32_t i = 0; i < n; i++) {
-    uint32_t counter[4] = {(uint32_t)words[i], i, 0x5a17u, 0};
+/* The key of a stream salted by its i-th word (from 0). */
+SX_MATH uint64_t sx_draw_salt_word(uint64_t key, uint32_t i, int32_t word)
+{
+    uint32_t counter[4] = {(uint32_t)word, i, 0x5a17u, 0};
     uint32_t out[4];
     sx_philox(counter, (uint32_t)key, (uint32_t)(key >> 32), out);
-    key = out[0] | (uint64_t)out[1] << 32;
-  }
-  return key;
+    return out[0] | (uint64_t)out[1] << 32;
+}
+
+/* The key of a stream derived from `key` by n salt words. */
+SX_MATH uint64_t sx_draw_salt(uint64_t key, const int32_t *words, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        key = sx_draw_salt_word(key, i, words[i]);
+    return key;
 }
 
 /* A multiple of 2^-24 in [0, 1). */
