@@ -29,7 +29,9 @@ LIBSEXP_SOURCES := \
   libsexp/base/bug.c libsexp/base/diag.c libsexp/base/guard.c libsexp/base/intern.c libsexp/base/memory.c \
   libsexp/base/sha256.c libsexp/base/text.c \
   libsexp/read/diag_print.c libsexp/read/lexer.c libsexp/read/number.c libsexp/read/print.c libsexp/read/reader.c \
-  libsexp/read/source.c libsexp/read/utf8.c
+  libsexp/read/source.c libsexp/read/utf8.c \
+  libsexp/cpu/reference.c libsexp/cpu/reference_contract.c libsexp/cpu/reference_element.c libsexp/cpu/reference_index.c \
+  libsexp/cpu/reference_move.c libsexp/cpu/reference_random.c libsexp/cpu/reference_reduce.c libsexp/cpu/reference_scan.c
 
 # Compiled once for every SIMD level of the architecture.
 LIBSEXP_LEVEL_SOURCES :=
