@@ -1,0 +1,154 @@
+#include "experiment.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "failure.h"
+
+static ckpt_dtype dtype_of(sexp_dtype dtype) {
+  static const ckpt_dtype map[] = {[SEXP_F32] = CKPT_F32, [SEXP_BF16] = CKPT_BF16, [SEXP_F16] = CKPT_F16,
+                                   [SEXP_I32] = CKPT_I32, [SEXP_U8] = CKPT_U8,     [SEXP_BOOL] = CKPT_BOOL};
+  return map[dtype];
+}
+
+/* BASE-xxxx: four digits of a hash of the identity, the seed and where the run starts. */
+static char *make_slug(const char *path, const char *base, const sexp_description *about, int64_t start) {
+  const char *slash = strrchr(path, '/');
+  const char *stem = base ? base : slash ? slash + 1 : path;
+  const char *dot = base ? NULL : strrchr(stem, '.');
+  int n = dot && dot > stem ? (int)(dot - stem) : (int)strlen(stem);
+  char key[160], digest[CKPT_SHA256_TEXT];
+  snprintf(key, sizeof key, "%s %" PRId64 " %" PRId64, about->identity, about->seed, start);
+  if (ckpt_sha256_bytes(digest, key, strlen(key), NULL) != CKPT_OK) return NULL;
+  size_t room = (size_t)n + 6;
+  char *slug = malloc(room);
+  if (slug) snprintf(slug, room, "%.*s-%.4s", n, stem, digest + strlen("sha256:"));
+  return slug;
+}
+
+/* Canonical JSON: sorted keys, no space. */
+static char *make_choices(const sexp_description *about, const sexp_engine *engine, const tool_mode *mode) {
+  ckpt_json *json = ckpt_json_new(CKPT_JSON_LINE);
+  if (!json) return NULL;
+  ckpt_json_begin_object(json);
+  ckpt_json_key(json, "device");
+  ckpt_json_string(json, engine->device);
+  ckpt_json_key(json, "graph");
+  ckpt_json_string(json, about->identity);
+  ckpt_json_key(json, "numerics");
+  ckpt_json_integer(json, 1);
+  if (mode->portable) {
+    ckpt_json_key(json, "portable");
+    ckpt_json_bool(json, true);
+  }
+  ckpt_json_key(json, "strict");
+  ckpt_json_bool(json, mode->strict);
+  ckpt_json_end_object(json);
+  size_t n_bytes = 0;
+  const char *text = ckpt_json_text(json, &n_bytes);
+  char *copy = text ? strdup(text) : NULL;
+  if (copy && n_bytes && copy[n_bytes - 1] == '\n') copy[n_bytes - 1] = 0;
+  ckpt_json_free(json);
+  return copy;
+}
+
+static void fill_arrays(ckpt_array *arrays, ckpt_load *loads, const sexp_parameter *from, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    arrays[i] = (ckpt_array){.path = from[i].path, .dtype = dtype_of(from[i].dtype), .rank = from[i].rank};
+    for (int d = 0; d < from[i].rank; d++) arrays[i].dims[d] = from[i].dims[d];
+    if (!loads || !from[i].load_file) continue;
+    loads[i] = (ckpt_load){from[i].load_file, from[i].load_tensor, from[i].load_bytes, from[i].load_version};
+    arrays[i].load = &loads[i];
+  }
+}
+
+static void fill_lists(tool_experiment *experiment, const sexp_description *about, const sexp_data_info *datas) {
+  for (size_t i = 0; i < about->n_sources; i++)
+    experiment->sources[i] = (ckpt_text_file){about->sources[i].path, about->sources[i].bytes};
+  for (size_t i = 0; i < about->n_knobs; i++)
+    experiment->knobs[i] = (ckpt_knob){about->knobs[i].name, about->knobs[i].json, about->knobs[i].source};
+  for (size_t i = 0; i < experiment->record.n_data; i++)
+    experiment->data[i] = (ckpt_data_source){datas[i].name, datas[i].path, datas[i].n_bytes, datas[i].version};
+  fill_arrays(experiment->parameters, experiment->loads, about->parameters, about->n_parameters);
+  fill_arrays(experiment->states, NULL, about->states, about->n_states);
+}
+
+static bool take_memory(tool_experiment *experiment, const sexp_description *about, size_t n_data) {
+  experiment->sources = calloc(about->n_sources + 1, sizeof *experiment->sources);
+  experiment->knobs = calloc(about->n_knobs + 1, sizeof *experiment->knobs);
+  experiment->data = calloc(n_data + 1, sizeof *experiment->data);
+  experiment->parameters = calloc(about->n_parameters + 1, sizeof *experiment->parameters);
+  experiment->loads = calloc(about->n_parameters + 1, sizeof *experiment->loads);
+  experiment->states = calloc(about->n_states + 1, sizeof *experiment->states);
+  return experiment->sources && experiment->knobs && experiment->data && experiment->parameters &&
+         experiment->loads && experiment->states;
+}
+
+int tool_experiment_init(tool_experiment *experiment, const sexp_program *program, const sexp_run *run,
+                         const char *path, const char *slug_base, const tool_mode *mode) {
+  const sexp_description *about = sexp_program_describe(program);
+  const sexp_data_info *datas = NULL;
+  size_t n_data = sexp_run_datas(run, &datas);
+  sexp_engine engine;
+  sexp_run_engine(run, &engine);
+  *experiment = (tool_experiment){.slug = make_slug(path, slug_base, about, 0),
+                                  .choices = make_choices(about, &engine, mode)};
+  if (!experiment->slug || !experiment->choices || !take_memory(experiment, about, n_data) ||
+      ckpt_sha256_bytes(experiment->choices_digest, experiment->choices, strlen(experiment->choices), NULL) !=
+          CKPT_OK) {
+    fputs("E-CKPT-001: out of memory\n", stderr);
+    tool_experiment_free(experiment);
+    return TOOL_STORAGE;
+  }
+  experiment->record = (ckpt_experiment){.slug = experiment->slug,
+                                         .sources = experiment->sources,
+                                         .n_sources = about->n_sources,
+                                         .run = about->run,
+                                         .variant = about->variant,
+                                         .knobs = experiment->knobs,
+                                         .n_knobs = about->n_knobs,
+                                         .seed = about->seed,
+                                         .identity = about->identity,
+                                         .parameters = experiment->parameters,
+                                         .n_parameters = about->n_parameters,
+                                         .states = experiment->states,
+                                         .n_states = about->n_states,
+                                         .data = experiment->data,
+                                         .n_data = n_data,
+                                         .gpus = 0,
+                                         .nodes = 1,
+                                         .choices = experiment->choices,
+                                         .tool_version = SEXPGPU_VERSION,
+                                         .tool_build = __VERSION__};
+  fill_lists(experiment, about, datas);
+  return TOOL_DONE;
+}
+
+void tool_experiment_update(tool_experiment *experiment, const sexp_run *run) {
+  sexp_position position;
+  sexp_run_position(run, &position);
+  experiment->record.step = position.step;
+  experiment->record.records = position.records;
+  experiment->record.stage = position.stage;
+  const sexp_tensor *tensors = NULL;
+  size_t n = sexp_run_tensors(run, &tensors);
+  size_t n_parameters = experiment->record.n_parameters;
+  for (size_t i = 0; i < n; i++) {
+    if (i < n_parameters) experiment->parameters[i].data = tensors[i].bytes;
+    else experiment->states[i - n_parameters].data = tensors[i].bytes;
+  }
+}
+
+void tool_experiment_free(tool_experiment *experiment) {
+  free(experiment->slug);
+  free(experiment->choices);
+  free(experiment->sources);
+  free(experiment->knobs);
+  free(experiment->data);
+  free(experiment->parameters);
+  free(experiment->loads);
+  free(experiment->states);
+  *experiment = (tool_experiment){0};
+}

@@ -1,0 +1,33 @@
+/* What a run is, as checkpoints and the manifest record tell it: libsexp's description in libckpt's terms,
+ * the slug, and the choices object. */
+#ifndef TOOL_EXPERIMENT_H
+#define TOOL_EXPERIMENT_H
+
+#include "../../libckpt/ckpt.h"
+#include "../../libsexp/sexp.h"
+
+typedef struct tool_experiment {
+  ckpt_experiment record;
+  char *slug, *choices;            /* owned */
+  char choices_digest[CKPT_SHA256_TEXT];
+  ckpt_text_file *sources;
+  ckpt_knob *knobs;
+  ckpt_data_source *data;
+  ckpt_array *parameters, *states;
+  ckpt_load *loads;
+} tool_experiment;
+
+typedef struct tool_mode {
+  bool strict;   /* --deterministic */
+  bool portable; /* --portable */
+} tool_mode;
+
+/* Fills everything but the position and the tensors' bytes. slug_base NULL: the stem of the file's name.
+ * The exit status of a failure (memory), printed. */
+int tool_experiment_init(tool_experiment *experiment, const sexp_program *program, const sexp_run *run,
+                         const char *path, const char *slug_base, const tool_mode *mode);
+/* Takes the run's position, and pointers to its tensors (valid until the next step). */
+void tool_experiment_update(tool_experiment *experiment, const sexp_run *run);
+void tool_experiment_free(tool_experiment *experiment);
+
+#endif

@@ -1,0 +1,35 @@
+/* How the tools end: exit statuses, and errors in words on standard error. */
+#ifndef TOOL_FAILURE_H
+#define TOOL_FAILURE_H
+
+#include "../../libckpt/ckpt.h"
+#include "../../libsexp/sexp.h"
+
+enum {
+  TOOL_DONE = 0,
+  TOOL_NO = 1,      /* the answer is no */
+  TOOL_INPUT = 2,   /* usage, or an input with an error in it */
+  TOOL_CHOICE = 3,  /* a choice was refused */
+  TOOL_STORAGE = 4, /* files or network */
+  TOOL_DEVICE = 5
+};
+
+typedef enum tool_code {
+#define SX_ERROR(area, number, name, title, hint, page) TOOL_E_##name,
+#include "errors.def"
+#undef SX_ERROR
+  TOOL_N_CODES
+} tool_code;
+
+/* "E-ENV-001" and so on, with the texts of errors.def. */
+const sexp_error_code *tool_code_describe(tool_code code);
+
+/* Prints "E-CODE: message" and the row's hint; gives status back. */
+int tool_fail(int status, tool_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Prints an error of libckpt; TOOL_STORAGE or TOOL_INPUT. */
+int tool_fail_ckpt(const ckpt_error *error);
+/* Prints the messages; the exit status of the library's status. */
+int tool_fail_sexp(sexp_status status, const sexp_messages *messages);
+void tool_print_messages(const sexp_messages *messages);
+
+#endif

@@ -1,0 +1,25 @@
+/* The lowering report: what a run is and how it will be computed, before its first step. */
+#ifndef TOOL_REPORT_H
+#define TOOL_REPORT_H
+
+#include <stdio.h>
+
+#include "../../libsexp/sexp.h"
+#include "experiment.h"
+
+typedef struct tool_report {
+  char *text;      /* the lines that hold on every machine: for the `lowering` annotation; owned */
+  char *machine;   /* the rest: graph after optimization, memory, device */
+} tool_report;
+
+/* False: out of memory. */
+bool tool_report_make(tool_report *report, const char *path, const sexp_program *program, const sexp_run *run,
+                      const tool_experiment *experiment, const tool_mode *mode);
+/* All of it, as a person sees it; details: texts to add before the last two lines, or NULL. */
+void tool_report_print(const tool_report *report, const char *details, FILE *to);
+void tool_report_free(tool_report *report);
+
+/* "14.2 MiB" into text. */
+const char *tool_bytes(char text[32], int64_t n_bytes);
+
+#endif

@@ -1,0 +1,73 @@
+#include "sink.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "failure.h"
+
+/* Where the last whole line ends, at most `end`. */
+static off_t whole_lines(int fd, off_t end) {
+  char block[4096];
+  while (end > 0) {
+    off_t from = end > (off_t)sizeof block ? end - (off_t)sizeof block : 0;
+    ssize_t n = pread(fd, block, (size_t)(end - from), from);
+    if (n <= 0) return -1;
+    for (ssize_t i = n - 1; i >= 0; i--)
+      if (block[i] == '\n') return from + i + 1;
+    end = from;
+  }
+  return 0;
+}
+
+static bool cut_torn_line(int fd) {
+  struct stat facts;
+  if (fstat(fd, &facts) != 0) return false;
+  if (!S_ISREG(facts.st_mode)) return true;
+  off_t whole = whole_lines(fd, facts.st_size);
+  return whole >= 0 && (whole == facts.st_size || ftruncate(fd, whole) == 0);
+}
+
+static int open_file(tool_sink *sink, const char *path) {
+  sink->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (sink->fd < 0 && errno == EINVAL) sink->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+  sink->path = path;
+  if (sink->fd >= 0 && cut_torn_line(sink->fd)) return TOOL_DONE;
+  int status = tool_fail(TOOL_STORAGE, TOOL_E_METRIC_OPEN, "%s: cannot be opened for appending: %s", path,
+                         strerror(errno));
+  tool_sink_close(sink);
+  return status;
+}
+
+int tool_sink_open(tool_sink *sink, const char *target) {
+  *sink = (tool_sink){-1, NULL};
+  if (!target) return TOOL_DONE;
+  if (strncmp(target, "jsonl:", 6) == 0 && target[6]) return open_file(sink, target + 6);
+  if (strcmp(target, "syvain") == 0 || strncmp(target, "syvain:", 7) == 0)
+    return tool_fail(TOOL_INPUT, TOOL_E_ENV_LATER, "metrics target \"%s\": posting to a server is not part of this version",
+                     target);
+  if (strcmp(target, "stdout") != 0)
+    return tool_fail(TOOL_INPUT, TOOL_E_METRIC_TARGET, "metrics target \"%s\" is unknown", target);
+  *sink = (tool_sink){STDOUT_FILENO, "standard output"};
+  return TOOL_DONE;
+}
+
+int tool_sink_write(tool_sink *sink, const char *line, size_t n_bytes) {
+  size_t done = 0;
+  while (sink->fd >= 0 && done < n_bytes) {
+    ssize_t n = write(sink->fd, line + done, n_bytes - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0)
+      return tool_fail(TOOL_STORAGE, TOOL_E_METRIC_WRITE, "%s: a record cannot be written: %s", sink->path,
+                       strerror(errno));
+    done += (size_t)n;
+  }
+  return TOOL_DONE;
+}
+
+void tool_sink_close(tool_sink *sink) {
+  if (sink->fd > STDERR_FILENO) close(sink->fd);
+  sink->fd = -1;
+}

@@ -1,0 +1,20 @@
+/* Where metrics go: lines of JSON, one write a line. */
+#ifndef TOOL_SINK_H
+#define TOOL_SINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct tool_sink {
+  int fd; /* -1: nowhere */
+  const char *path;
+} tool_sink;
+
+/* target: "jsonl:PATH" (appended; a torn last line is cut off first), "stdout", or NULL for nowhere. The exit
+ * status of a failure, printed: E-METRIC-001, E-METRIC-002. */
+int tool_sink_open(tool_sink *sink, const char *target);
+/* One whole line, with its \n. TOOL_STORAGE and E-METRIC-003, printed, when it cannot be written whole. */
+int tool_sink_write(tool_sink *sink, const char *line, size_t n_bytes);
+void tool_sink_close(tool_sink *sink);
+
+#endif

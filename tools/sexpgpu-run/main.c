@@ -1,0 +1,143 @@
+/* sexpgpu-run: compiles an experiment and trains one of its runs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "../common/failure.h"
+#include "../common/host.h"
+#include "train.h"
+
+static int compile(training *t) {
+  const run_settings *s = t->settings;
+  sexp_options options = SEXP_OPTIONS_DEFAULT;
+  options.run = s->run;
+  options.variant = s->variant;
+  options.sets = s->sets.items;
+  options.n_sets = s->sets.n;
+  options.steps = s->steps;
+  options.eval_every = s->eval_every;
+  options.diagnostics = s->diagnostics.n ? s->diagnostics.items : NULL;
+  options.n_diagnostics = s->diagnostics.n;
+  options.eval_limit = s->eval_limit;
+  options.optimize = s->optimize;
+  tool_status_set(&t->status, "compiling");
+  sexp_status status = sexp_compile(&t->program, &t->messages, s->file, &options, &t->host);
+  return status == SEXP_OK ? TOOL_DONE : tool_fail_sexp(status, t->messages);
+}
+
+/* What SEXPGPU_MEMORY allows against what the run will take. */
+static int check_memory(const training *t) {
+  const sexp_description *about = sexp_program_describe(t->program);
+  int64_t state = 2 * (about->parameter_bytes + about->state_bytes), need = state + about->step_bytes;
+  double allowed = t->settings->memory_gib * 1073741824.0;
+  if (allowed <= 0 || (double)need <= allowed) return TOOL_DONE;
+  char all[32], of[32], step[32], kept[32];
+  const char *largest = sexp_program_text(t->program, "largest");
+  return tool_fail(TOOL_INPUT, TOOL_E_DEVICE_MEMORY,
+                   "the run needs %s, SEXPGPU_MEMORY allows %s: parameters and state, held twice, %s; a step %s\n%s",
+                   tool_bytes(all, need), tool_bytes(of, (int64_t)allowed), tool_bytes(kept, state),
+                   tool_bytes(step, about->step_bytes), largest ? largest : "");
+}
+
+static int load(training *t) {
+  const run_settings *s = t->settings;
+  sexp_run_options options = SEXP_RUN_OPTIONS_DEFAULT;
+  options.threads = (int)(s->threads > 1024 ? 1024 : s->threads);
+  options.simd = s->simd;
+  options.digest_every = s->digest_every;
+  options.digest_nodes_at = s->digest_nodes_at;
+  tool_status_set(&t->status, "loading");
+  sexp_status status = sexp_run_new(&t->run, &t->messages, t->program, &options, &t->host);
+  return status == SEXP_OK ? TOOL_DONE : tool_fail_sexp(status, t->messages);
+}
+
+static int open_location(training *t) {
+  ckpt_error error;
+  if (!t->settings->checkpoint_dir) return TOOL_DONE;
+  if (ckpt_location_open(&t->location, t->settings->checkpoint_dir, true, &error) == CKPT_OK) return TOOL_DONE;
+  return tool_fail_ckpt(&error);
+}
+
+static int describe(training *t) {
+  const run_settings *s = t->settings;
+  int status = tool_experiment_init(&t->experiment, t->program, t->run, s->file, s->slug, &t->mode);
+  if (status) return status;
+  t->records = (tool_records){&t->sink, ckpt_json_new(CKPT_JSON_LINE), t->experiment.slug};
+  t->status.run = t->experiment.slug;
+  if (t->records.json && tool_report_make(&t->report, s->file, t->program, t->run, &t->experiment, &t->mode))
+    return TOOL_DONE;
+  fputs("E-CKPT-001: out of memory\n", stderr);
+  return TOOL_STORAGE;
+}
+
+static void print_report(training *t) {
+  const run_settings *s = t->settings;
+  const char *details = NULL;
+  if (s->quiet && !s->explain) return;
+  if (s->explain_what) details = sexp_program_text(t->program, "plan");
+  else if (s->verbose || s->explain) details = sexp_program_text(t->program, "report");
+  tool_report_print(&t->report, details, s->explain ? stdout : stderr);
+}
+
+static int announce(training *t) {
+  size_t room = 128;
+  for (const char *c = t->experiment.choices; *c; c++) room++;
+  char *metadata = malloc(room);
+  if (!metadata) return TOOL_STORAGE;
+  snprintf(metadata, room, "{\"choices\": %s, \"device\": \"cpu, numerics 1\"}", t->experiment.choices);
+  int status = tool_record_manifest(&t->records, &t->experiment.record);
+  if (!status) status = tool_record_annotation(&t->records, "lowering", 0, t->report.text, metadata);
+  if (!status) status = tool_record_timing(&t->records, "perf/engine", 0, 0, t->report.machine);
+  free(metadata);
+  return status;
+}
+
+static void gather_overrides(training *t, const char **names) {
+  const sexp_description *about = sexp_program_describe(t->program);
+  for (size_t i = 0; i < about->n_knobs; i++)
+    if (about->knobs[i].source[0] == 'o') names[t->status.n_overrides++] = about->knobs[i].name;
+  t->status.overrides = names;
+  t->status.steps = about->steps;
+}
+
+static int prepare_and_train(training *t) {
+  const char *overrides[64];
+  int status = compile(t);
+  if (status) return status;
+  if (sexp_program_describe(t->program)->n_knobs <= 64) gather_overrides(t, overrides);
+  if ((status = check_memory(t)) || (status = load(t)) || (status = describe(t))) return status;
+  tool_print_messages(t->messages);
+  print_report(t);
+  if (t->settings->explain) return TOOL_DONE;
+  if ((status = open_location(t)) || (status = tool_sink_open(&t->sink, t->settings->metrics))) return status;
+  if ((status = announce(t))) return status;
+  return train(t);
+}
+
+static void release(training *t) {
+  tool_report_free(&t->report);
+  tool_experiment_free(&t->experiment);
+  ckpt_json_free(t->records.json);
+  tool_sink_close(&t->sink);
+  ckpt_location_close(t->location);
+  sexp_run_free(t->run);
+  sexp_program_free(t->program);
+  sexp_messages_free(t->messages);
+}
+
+int main(int argc, char **argv) {
+  run_settings settings;
+  bool exit_now = false;
+  int status = run_settings_read(&settings, argc, argv, &exit_now);
+  if (!status && !exit_now) {
+    training t = {.settings = &settings, .mode = {settings.strict, settings.portable}, .host = tool_host(),
+                  .sink = {-1, NULL}, .last_checkpoint_step = -1};
+    t.status.path = settings.status;
+    t.progress.shown = !settings.quiet && isatty(STDERR_FILENO);
+    status = prepare_and_train(&t);
+    if (status && status < 128) tool_status_set(&t.status, "failed");
+    release(&t);
+  }
+  run_settings_free(&settings);
+  return status;
+}

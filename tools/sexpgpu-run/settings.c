@@ -1,0 +1,81 @@
+#include "settings.h"
+
+#include <string.h>
+
+#include "../common/failure.h"
+
+static int read_table(run_settings *s, int argc, char **argv, tool_list *operands, bool *exit_now) {
+  const tool_setting table[] = {
+      {"run", 'r', "NAME", NULL, TOOL_TEXT, &s->run, "the defrun to train; needed where the file has several"},
+      {"variant", 0, "NAME", NULL, TOOL_TEXT, &s->variant, "the defvariant whose knob values hold"},
+      {"set", 's', "KNOB=VALUE", NULL, TOOL_LIST, &s->sets, "a knob's value; may be given again"},
+      {"steps", 'n', "N", NULL, TOOL_COUNT, &s->steps, "train N steps instead of the file's"},
+      {"eval-every", 0, "N", NULL, TOOL_COUNT, &s->eval_every, "evaluate every N steps instead of the file's"},
+      {"device", 0, "cpu", "SEXPGPU_DEVICE", TOOL_TEXT, &s->device, "the device; this version has cpu"},
+      {"threads", 't', "N", NULL, TOOL_COUNT, &s->threads, "threads; all processors by default; same bits"},
+      {"metrics", 'm', "TARGET", "SEXPGPU_METRICS", TOOL_TEXT, &s->metrics, "jsonl:PATH or stdout; nowhere by default"},
+      {"status", 0, "PATH", "SEXPGPU_STATUS", TOOL_TEXT, &s->status, "a status file, replaced as the run goes"},
+      {"checkpoint-dir", 'c', "DIR", "SEXPGPU_CHECKPOINT_DIR", TOOL_TEXT, &s->checkpoint_dir,
+       "where checkpoints go; without it none are written"},
+      {"deterministic", 0, NULL, "SEXPGPU_DETERMINISTIC", TOOL_FLAG, &s->strict,
+       "measure no choice (a CPU run never does); recorded"},
+      {"portable", 0, NULL, NULL, TOOL_FLAG, &s->portable, "the bits of numerics 1 (a CPU run's always); recorded"},
+      {"diagnostics", 0, "GLOB", "SEXPGPU_DIAGNOSTICS", TOOL_LIST, &s->diagnostics,
+       "probes to log instead of the file's; may be given again"},
+      {"digest", 0, "every=N", NULL, TOOL_EVERY, &s->digest_every, "log digests of batch, gradients, state every N steps"},
+      {"digest-nodes", 0, "step=N", NULL, TOOL_EVERY, &s->digest_nodes_at, "log a digest of every node of step N"},
+      {"explain", 'e', NULL, NULL, TOOL_FLAG, &s->explain, "print the lowering report and end"},
+      {"quiet", 'q', NULL, NULL, TOOL_FLAG, &s->quiet, "no report, no progress"},
+      {"verbose", 'v', NULL, NULL, TOOL_FLAG, &s->verbose, "the report with every product and convolution"},
+      {NULL, 0, NULL, "SEXPGPU_RUN_SLUG", TOOL_TEXT, &s->slug, NULL},
+      {NULL, 0, NULL, "SEXPGPU_EVAL_LIMIT", TOOL_COUNT, &s->eval_limit, NULL},
+      {NULL, 0, NULL, "SEXPGPU_MEMORY", TOOL_REAL, &s->memory_gib, NULL},
+      {NULL, 0, NULL, "SEXPGPU_EXPLAIN", TOOL_TEXT, &s->explain_what, NULL},
+      {NULL, 0, NULL, "SEXPGPU_OPTIMIZE", TOOL_BOOLEAN, &s->optimize, NULL},
+      {NULL, 0, NULL, "SEXPGPU_SIMD", TOOL_TEXT, &s->simd, NULL},
+      {"resume", 0, "CHECKPOINT", "SEXPGPU_RESUME", TOOL_LATER, NULL, "resuming a run is not part of this version"},
+      {"choices", 0, "RECORD", "SEXPGPU_CHOICES", TOOL_LATER, NULL,
+       "pinning to a record of choices is not part of this version; a CPU run makes none"},
+      {NULL, 0, NULL, "SEXPGPU_DEVICES", TOOL_LATER, NULL, "several GPUs are not part of this version"},
+      {NULL, 0, NULL, "SEXPGPU_NODES", TOOL_LATER, NULL, "several nodes are not part of this version"},
+      {NULL, 0, NULL, "SEXPGPU_NODE_RANK", TOOL_LATER, NULL, "several nodes are not part of this version"},
+      {NULL, 0, NULL, "SEXPGPU_RENDEZVOUS", TOOL_LATER, NULL, "several nodes are not part of this version"},
+      {NULL, 0, NULL, "SEXPGPU_NODE_GRADIENTS", TOOL_LATER, NULL, "several nodes are not part of this version"},
+  };
+  const tool_usage usage = {"sexpgpu-run", "FILE", "Compiles an experiment and trains one of its runs.", table,
+                            sizeof table / sizeof table[0]};
+  return tool_settings_read(&usage, argc, argv, operands, exit_now);
+}
+
+static int check(const run_settings *s) {
+  static const char *const levels[] = {"reference", "scalar", "avx2", "avx512"};
+  if (s->device && strcmp(s->device, "cpu") != 0)
+    return tool_fail(TOOL_DEVICE, TOOL_E_DEVICE_UNKNOWN, "device \"%s\": this build has the CPU alone", s->device);
+  if (s->explain_what && strcmp(s->explain_what, "kernels") != 0)
+    return tool_fail(TOOL_INPUT, TOOL_E_ENV_VALUE, "SEXPGPU_EXPLAIN: found \"%s\", expected kernels", s->explain_what);
+  for (size_t i = 0; s->simd && i < sizeof levels / sizeof levels[0]; i++)
+    if (strcmp(s->simd, levels[i]) == 0) return TOOL_DONE;
+  if (s->simd)
+    return tool_fail(TOOL_INPUT, TOOL_E_ENV_VALUE, "SEXPGPU_SIMD: found \"%s\", expected reference, scalar, avx2 or avx512",
+                     s->simd);
+  return TOOL_DONE;
+}
+
+int run_settings_read(run_settings *settings, int argc, char **argv, bool *exit_now) {
+  *settings = (run_settings){.eval_limit = 10000000, .optimize = true};
+  tool_list operands = {0};
+  int status = read_table(settings, argc, argv, &operands, exit_now);
+  if (!status && !*exit_now && operands.n != 1)
+    status = tool_fail(TOOL_INPUT, TOOL_E_ENV_OPERANDS, "found %zu files, expected one experiment", operands.n);
+  if (!status && !*exit_now) {
+    settings->file = operands.items[0];
+    status = check(settings);
+  }
+  tool_list_free(&operands);
+  return status;
+}
+
+void run_settings_free(run_settings *settings) {
+  tool_list_free(&settings->sets);
+  tool_list_free(&settings->diagnostics);
+}

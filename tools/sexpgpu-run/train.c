@@ -1,0 +1,164 @@
+#include "train.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../common/clock.h"
+#include "../common/failure.h"
+
+static volatile sig_atomic_t stop_signal;
+
+/* A second signal finds the default action and ends the process at once. */
+static void on_signal(int number) { stop_signal = number; }
+
+static void catch_signals(void) {
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+}
+
+static int64_t records_done(const training *t) {
+  sexp_position position;
+  sexp_run_position(t->run, &position);
+  return position.records;
+}
+
+static int record_checkpoint(training *t, int64_t step) {
+  char metadata[CKPT_SHA256_TEXT + 32];
+  snprintf(metadata, sizeof metadata, "{\"digest\": \"%s\"}", t->last_digest);
+  return tool_record_annotation(&t->records, "checkpoint", step, t->last_checkpoint, metadata);
+}
+
+/* An older checkpoint that could not be removed is a warning: the new one is whole. */
+static int write_checkpoint(training *t, int64_t step) {
+  const sexp_description *about = sexp_program_describe(t->program);
+  ckpt_write_options options = CKPT_WRITE_OPTIONS;
+  options.keep = about->checkpoint_keep;
+  ckpt_written written;
+  ckpt_error error;
+  char created[32];
+  tool_clock_text(created);
+  tool_status_set(&t->status, "checkpointing");
+  tool_experiment_update(&t->experiment, t->run);
+  t->experiment.record.created = created;
+  ckpt_status status = ckpt_checkpoint_write(&written, t->location, &t->experiment.record, &options, &error);
+  t->experiment.record.created = NULL;
+  if (status != CKPT_OK) return tool_fail_ckpt(&error);
+  if (written.prune.code[0]) fprintf(stderr, "warning: %s: %s\n", written.prune.code, written.prune.message);
+  snprintf(t->last_checkpoint, sizeof t->last_checkpoint, "step-%" PRId64, step);
+  memcpy(t->last_digest, written.digest, sizeof t->last_digest);
+  t->last_checkpoint_step = step;
+  t->progress.last_checkpoint = t->status.last_checkpoint = t->last_checkpoint;
+  tool_status_set(&t->status, "running");
+  return record_checkpoint(t, step);
+}
+
+static int record_step(training *t, const sexp_step *step) {
+  int status = TOOL_DONE;
+  for (size_t i = 0; i < step->n_values && !status; i++)
+    status = tool_record_value(&t->records, step->values[i].name, step->step, step->values[i].value);
+  for (size_t i = 0; i < step->n_digests && !status; i++)
+    status = tool_record_digest(&t->records, step->digests[i].name, step->step, step->digests[i].digest,
+                                step->digests[i].text);
+  return status;
+}
+
+static void show_step(training *t, const sexp_step *step) {
+  int64_t records = records_done(t);
+  t->status.step = step->step;
+  t->status.loss = step->loss;
+  t->status.has_loss = true;
+  tool_progress_rates(&t->progress, step->step, records, &t->status.records_per_second, &t->status.eta_seconds);
+  tool_status_tick(&t->status);
+  tool_progress_draw(&t->progress, step, records);
+}
+
+/* The checkpoint that a stop leaves behind, where there is a place for one and it is not there yet. */
+static int final_checkpoint(training *t, int64_t step) {
+  if (!t->location || t->last_checkpoint_step == step) return TOOL_DONE;
+  return write_checkpoint(t, step);
+}
+
+static int stop(training *t, int64_t step) {
+  int number = stop_signal;
+  const char *name = number == SIGINT ? "SIGINT" : "SIGTERM";
+  tool_progress_clear(&t->progress);
+  tool_status_set(&t->status, "stopping");
+  int status = final_checkpoint(t, step);
+  int recorded = tool_record_annotation(&t->records, "stopped", step, name, NULL);
+  fprintf(stderr, "stopped by %s after step %" PRId64 "%s%s\n", name, step,
+          t->last_checkpoint[0] ? ", checkpoint " : "", t->last_checkpoint);
+  if (!status) status = recorded;
+  return status ? status : 128 + number;
+}
+
+/* The last values of each name stand in the final line. */
+static void say_end(training *t, const sexp_step *step, double seconds) {
+  char steps[32], rate[32];
+  double per_second = seconds > 0 ? (double)records_done(t) / seconds : 0;
+  tool_progress_clear(&t->progress);
+  fprintf(stderr, "%s steps   loss %.6g", tool_grouped(steps, step->step), (double)step->loss);
+  for (size_t i = 0; i < step->n_values; i++)
+    if (strcmp(step->values[i].name, "train/loss") != 0 && strncmp(step->values[i].name, "diagnostics/", 12) != 0)
+      fprintf(stderr, "   %s %.6g", step->values[i].name, (double)step->values[i].value);
+  fprintf(stderr, "   %.1f s", seconds);
+  if (per_second > 0) fprintf(stderr, ", %s records/s", tool_grouped(rate, (int64_t)per_second));
+  if (t->last_checkpoint[0]) fprintf(stderr, "   %s %s", t->last_checkpoint, t->last_digest);
+  fputc('\n', stderr);
+}
+
+static int end(training *t, const sexp_step *step, double seconds) {
+  int64_t records = records_done(t);
+  int status = tool_record_timing(&t->records, "perf/seconds", step->step, seconds, NULL);
+  if (!status && seconds > 0)
+    status = tool_record_timing(&t->records, "perf/records_per_second", step->step, (double)records / seconds, NULL);
+  if (!t->settings->quiet) say_end(t, step, seconds);
+  tool_status_set(&t->status, "done");
+  return status;
+}
+
+/* A step that failed leaves the state after the one before: worth keeping. */
+static int fail_step(training *t, sexp_status why) {
+  sexp_position position;
+  tool_progress_clear(&t->progress);
+  int status = tool_fail_sexp(why, t->messages);
+  const sexp_message *first = sexp_messages_count(t->messages) ? sexp_messages_get(t->messages, 0) : NULL;
+  t->status.error_code = first ? first->code : NULL;
+  t->status.error_message = first ? first->message : NULL;
+  sexp_run_position(t->run, &position);
+  if (position.step > 0) final_checkpoint(t, position.step);
+  return status;
+}
+
+static int after_step(training *t, const sexp_step *step) {
+  int status = record_step(t, step);
+  if (!status && step->checkpoint && t->location) status = write_checkpoint(t, step->step);
+  if (status) final_checkpoint(t, step->step);
+  show_step(t, step);
+  return status;
+}
+
+int train(training *t) {
+  const sexp_description *about = sexp_program_describe(t->program);
+  sexp_step step = {0};
+  double started_s = tool_clock_s();
+  catch_signals();
+  tool_progress_start(&t->progress, t->progress.shown, about->steps);
+  tool_status_set(&t->status, "running");
+  for (;;) {
+    sexp_step next;
+    sexp_status why = sexp_run_step(t->run, &next, &t->messages);
+    if (why == SEXP_END) break;
+    if (why != SEXP_OK) return fail_step(t, why);
+    step = next;
+    int status = after_step(t, &step);
+    if (status) return status;
+    if (stop_signal && step.step < about->steps) return stop(t, step.step);
+  }
+  int status = final_checkpoint(t, step.step);
+  return status ? status : end(t, &step, tool_clock_s() - started_s);
+}
