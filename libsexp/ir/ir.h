@@ -21,6 +21,9 @@ const char *sx_dtype_name(sx_dtype dtype);               /* "f32" */
 bool sx_dtype_parse(const char *name, sx_dtype *dtype);  /* false: no such dtype */
 size_t sx_dtype_bytes(sx_dtype dtype);
 bool sx_dtype_is_float(sx_dtype dtype);
+/* The value as an element of the dtype holds it: floats to nearest even, i32 and u8 truncated and
+ * saturated (0 for NaN), bool whether it is not 0. NaN is the one NaN. */
+double sx_dtype_round(sx_dtype dtype, double value);
 
 typedef enum sx_op {
 #define SX_OP(id, name, n_inputs, class, dtype, shape, gradient, attributes, text) SX_OP_##id,
@@ -43,6 +46,20 @@ typedef struct sx_op_info {
 
 const sx_op_info *sx_op_describe(sx_op op);
 bool sx_op_parse(const char *name, sx_op *op);
+
+/* The attributes of an operation, as its row lists them. */
+enum { SX_ATTRIBUTES_MAX = 4 };
+typedef struct sx_attribute {
+  char kind; /* 'i' one of ints, 'I' every n_lists-th of the rest, 'r' real, 't' text */
+  const char *name;
+  size_t length; /* of name, which is not ended by NUL */
+} sx_attribute;
+typedef struct sx_attributes {
+  sx_attribute items[SX_ATTRIBUTES_MAX];
+  uint32_t n, n_fixed, n_lists; /* in all; 'i'; 'I' */
+  bool has_real, has_text;
+} sx_attributes;
+sx_attributes sx_op_attributes(sx_op op);
 
 typedef uint32_t sx_id; /* index of a node in its graph */
 #define SX_NO_NODE UINT32_MAX
@@ -108,6 +125,12 @@ typedef struct sx_problem {
 bool sx_graph_try(sx_graph *graph, const sx_spec *spec, sx_id *id, sx_problem *why);
 /* As sx_graph_try where failing is a bug. */
 sx_id sx_graph_add(sx_graph *graph, const sx_spec *spec);
+/* Appends a copy of a node of a graph of the same arena, with its span and path, on other inputs of the
+ * same types; nothing is inferred anew. The second takes input i from map[node->inputs[i]]. */
+sx_id sx_graph_copy(sx_graph *graph, const sx_node *node, const sx_id *inputs);
+sx_id sx_graph_copy_mapped(sx_graph *graph, const sx_node *node, const sx_id *map);
+/* An empty graph in the same arena that goes on counting draws. */
+sx_graph *sx_graph_like(const sx_graph *graph, const char *name);
 void sx_graph_output(sx_graph *graph, const char *name, sx_id node);
 /* The output's node, or SX_NO_NODE. */
 sx_id sx_graph_find_output(const sx_graph *graph, const char *name);
