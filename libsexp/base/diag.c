@@ -11,6 +11,8 @@ static const sx_code_info codes[SX_N_CODES] = {
 
 const sx_code_info *sx_code_describe(sx_code code) { return &codes[code]; }
 
+const char *sx_diag_code(const sx_diag *diag) { return diag->host_code ? diag->host_code : codes[diag->code].code; }
+
 void sx_diags_init(sx_diags *diags, sx_arena *arena) { *diags = (sx_diags){.arena = arena}; }
 
 static sx_diag *add(sx_diags *diags, sx_diag diag) {

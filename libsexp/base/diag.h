@@ -60,6 +60,9 @@ typedef struct sx_diags {
   uint32_t n_errors, n_warnings; /* counted beyond the limit too */
 } sx_diags;
 
+/* The host's code, or the row's: "E-READ-001". */
+const char *sx_diag_code(const sx_diag *diag);
+
 void sx_diags_init(sx_diags *diags, sx_arena *arena);
 
 /* Reports an error; the result may be completed (second span, hint, frames) until the next report.

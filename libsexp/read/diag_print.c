@@ -172,7 +172,7 @@ void sx_diag_print(sx_text *text, const sx_diag *diag, const sx_sources *sources
     add_place(text, source, diag->span.begin);
     sx_text_add(text, ": ");
   }
-  sx_text_addf(text, "%s%s: %s\n", diag->warning ? "warning: " : "", sx_code_describe(diag->code)->code, diag->message);
+  sx_text_addf(text, "%s%s: %s\n", diag->warning ? "warning: " : "", sx_diag_code(diag), diag->message);
   if (source) add_excerpt(text, source, diag->span);
   if (diag->second_span.file) add_second_span(text, diag, sources);
   add_frames(text, diag->frames, sources);
