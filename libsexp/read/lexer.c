@@ -90,11 +90,12 @@ static bool read_code_point(sx_lexer *lexer, uint32_t *value) {
   lexer->at++;
   uint32_t n = 0;
   *value = 0;
-  for (int digit; n < 7 && (digit = hex_digit(byte_at(lexer, 0))) >= 0; n++, lexer->at++)
+  for (int digit; n < 6 && (digit = hex_digit(byte_at(lexer, 0))) >= 0; n++, lexer->at++)
     *value = *value << 4 | (uint32_t)digit;
-  if (n == 0 || n > 6 || byte_at(lexer, 0) != '}') return false;
+  for (; hex_digit(byte_at(lexer, 0)) >= 0; n++) lexer->at++;
+  if (byte_at(lexer, 0) != '}') return false;
   lexer->at++;
-  return *value != 0 && *value <= 0x10ffff && !(*value >= 0xd800 && *value < 0xe000);
+  return n > 0 && n <= 6 && *value != 0 && *value <= 0x10ffff && !(*value >= 0xd800 && *value < 0xe000);
 }
 
 /* The escape after a backslash, added to the text or reported. */
