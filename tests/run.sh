@@ -1,0 +1,65 @@
+#!/bin/sh
+# Runs every test of the build in BUILD and ends with one line "N passed, N failed".
+# usage: run.sh BUILD [PATTERN]   only the suites whose name holds PATTERN. QUICK=1 leaves out the long matrices.
+set -u
+cd "$(dirname "$0")/.."
+build=$1
+pattern=${2:-}
+programs=$build/test
+log=$build/test-logs
+passed=0 failed=0
+mkdir -p "$log"
+QUICK=${QUICK:-}
+export QUICK
+export ASAN_OPTIONS="${ASAN_OPTIONS:-allocator_may_return_null=1}"
+
+# count NAME STATUS: adds what a suite's log says; a suite that says nothing counts as one test.
+count() {
+  good=$(grep -c '^\[       OK \]' "$log/$1")
+  line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log/$1" | tail -n 1)
+  if [ -n "$line" ]; then
+    good=$(echo "$line" | sed 's/ passed.*//')
+    bad=$(echo "$line" | sed 's/.*passed, \([0-9]*\) failed.*/\1/')
+  else
+    bad=$(grep -c '^\[  FAILED  \] [a-z0-9_]*$' "$log/$1")
+    bad=$((bad / 2))
+  fi
+  [ "$2" = 0 ] || [ "$bad" -gt 0 ] || bad=1
+  [ "$good" -gt 0 ] || [ "$bad" -gt 0 ] || good=1
+  passed=$((passed + good)) failed=$((failed + bad))
+  if [ "$bad" = 0 ]; then
+    printf '  ok    %-32s %4d   %4d s\n' "$1" "$good" "$3"
+  else
+    printf '  FAIL  %-32s %4d of %d failed (%s/%s)\n' "$1" "$bad" $((good + bad)) "$log" "$1"
+    grep -vE '^\[ (RUN|      OK)' "$log/$1" | tail -n 25 | sed 's/^/        /'
+  fi
+}
+
+suite() {
+  name=$1
+  shift
+  case $name in *"$pattern"*) ;; *) return ;; esac
+  begin=$(date +%s)
+  "$@" > "$log/$name" 2>&1
+  count "$name" $? $(($(date +%s) - begin))
+}
+
+suite structure python3 tests/structure/check.py "$build"
+for kind in unit op pass lang run oom; do
+  for program in "$programs/$kind"/test_*; do
+    case $program in *.o | *.d) continue ;; esac
+    [ -x "$program" ] && suite "$kind-$(basename "$program")" "$program"
+  done
+done
+[ -x "$programs/pass/run_pass" ] && suite pass-files "$programs/pass/run_pass" tests/pass
+[ -x "$programs/lang/evaluate" ] && suite lang-files python3 tests/lang/run.py "$programs/lang/evaluate"
+for harness in "$programs"/fuzz/fuzz_*; do
+  case $harness in *.o | *.d) continue ;; esac
+  name=$(basename "$harness")
+  suite "corpus-$name" "$harness" "tests/fuzz/corpus/${name#fuzz_}"
+done
+for script in tests/cli/test_*.py tests/run/test_*.py; do
+  [ -e "$script" ] && suite "$(basename "$(dirname "$script")")-$(basename "$script" .py)" python3 "$script" "$build"
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
