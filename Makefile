@@ -26,7 +26,7 @@ VERSION := 0.1.0
 # ---- sources -------------------------------------------------------------------------------------
 
 LIBSEXP_SOURCES := \
-  libsexp/base/bug.c libsexp/base/diag.c libsexp/base/guard.c libsexp/base/intern.c libsexp/base/memory.c \
+  libsexp/base/bug.c libsexp/base/diag.c libsexp/base/glob.c libsexp/base/guard.c libsexp/base/intern.c libsexp/base/memory.c \
   libsexp/base/sha256.c libsexp/base/text.c \
   libsexp/read/diag_print.c libsexp/read/lexer.c libsexp/read/number.c libsexp/read/print.c libsexp/read/reader.c \
   libsexp/read/source.c libsexp/read/utf8.c \
@@ -103,7 +103,7 @@ BENCHES := $(patsubst tests/%.c,$(O)/tests/%,$(sort $(wildcard tests/bench/bench
 FUZZERS := $(patsubst tests/fuzz/%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 REPLAYS := $(patsubst %,$(O)/tests/fuzz/%,$(FUZZERS))
 
-.PHONY: libs all demo test tests check-math bench asan ubsan tsan fuzz tidy format install uninstall dist clean help \
+.PHONY: libs all demo test tests golden docs check-math bench asan ubsan tsan fuzz tidy format install uninstall dist clean help \
   dependencies configuration
 libs: $(LIBSEXP) $(LIBCKPT) $(COMMON)
 all: configuration $(LIBSEXP) $(LIBCKPT) $(patsubst %,$(O)/bin/%,$(TOOLS)) $(O)/libsexp.so $(O)/libckpt.so
@@ -179,6 +179,14 @@ test: dependencies
 asan: ; $(Q)$(MAKE) --no-print-directory test SANITIZE=address,undefined OPTIMIZE=-O1 BUILD=$(BUILD)/asan QUICK=1
 ubsan: ; $(Q)$(MAKE) --no-print-directory test SANITIZE=undefined OPTIMIZE=-O1 BUILD=$(BUILD)/ubsan QUICK=1
 tsan: ; $(Q)$(MAKE) --no-print-directory test SANITIZE=thread OPTIMIZE=-O1 BUILD=$(BUILD)/tsan QUICK=1
+
+# The golden digests alone: the same bits from every compiler and optimization level.
+golden: NEED := build test
+golden: dependencies
+	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)sh tests/run.sh $(BUILD) golden
+
+docs: ; $(Q)python3 docs/make-errors.py
 
 check-math: all $(O)/tests/math/check_math
 	$(Q)$(O)/tests/math/check_math $(FUNCTIONS)
