@@ -274,6 +274,11 @@ typedef struct ckpt_experiment {
   char digest[CKPT_SHA256_TEXT]; /* filled by the writer */
 } ckpt_experiment;
 
+/* Writes the members of experiment.json into the object that `json` is in: all of them, or what is known before the
+ * first step and the same on every machine (without step, records, stage, files, digest, created, tool_build). */
+typedef enum ckpt_experiment_part { CKPT_WHOLE, CKPT_BEFORE_STEP_1 } ckpt_experiment_part;
+void ckpt_experiment_write(ckpt_json *json, const ckpt_experiment *experiment, ckpt_experiment_part part);
+
 /* A place of checkpoints: a directory. (s3:// names are refused: E-S3-001.) */
 typedef struct ckpt_location ckpt_location;
 
