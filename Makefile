@@ -32,8 +32,11 @@ LIBSEXP_SOURCES := \
   libsexp/ir/infer_shape.c libsexp/ir/ir.c \
   libsexp/read/diag_print.c libsexp/read/lexer.c libsexp/read/number.c libsexp/read/print.c libsexp/read/reader.c \
   libsexp/read/source.c libsexp/read/utf8.c \
+  libsexp/pass/fuse.c libsexp/pass/memory.c libsexp/pass/pack.c libsexp/pass/plan.c libsexp/pass/plan_print.c \
+  libsexp/pass/schedule.c libsexp/pass/view.c \
   libsexp/cpu/reference.c libsexp/cpu/reference_contract.c libsexp/cpu/reference_element.c libsexp/cpu/reference_index.c \
   libsexp/cpu/reference_move.c libsexp/cpu/reference_random.c libsexp/cpu/reference_reduce.c libsexp/cpu/reference_scan.c \
+  libsexp/cpu/threads.c \
   libsexp/run/data_arrays.c libsexp/run/data_csv.c libsexp/run/data_idx.c libsexp/run/data_manifest.c \
   libsexp/run/data_windows.c libsexp/run/dataset.c libsexp/run/encoding.c libsexp/run/files.c
 

@@ -1,9 +1,9 @@
 /* A plan: a READY graph laid out for execution. Tasks in order, a view of a buffer for every value, and
  * an offset in one block of memory for every temporary buffer, so that a step allocates nothing.
  *
- * Movement without computation costs nothing where a view can say it: RESHAPE of a contiguous value,
- * TRANSPOSE, BROADCAST, SLICE, REVERSE are views of their input's buffer. A CONST is a buffer of one
- * element seen with strides 0. */
+ * Movement without computation costs nothing where a view can say it: TRANSPOSE, BROADCAST, SLICE, REVERSE,
+ * UNFOLD, and a RESHAPE that strides allow, are views of their input's buffer. A CONST is a buffer of one
+ * element seen with strides 0, an IOTA one of 0, 1, 2, ... seen with stride 1 along its axis. */
 #ifndef SX_PASS_PLAN_H
 #define SX_PASS_PLAN_H
 
@@ -13,7 +13,8 @@ typedef enum sx_buffer_kind {
   SX_BUFFER_TEMPORARY, /* in the plan's block, at `offset` */
   SX_BUFFER_EXTERNAL,  /* INPUT, PARAM, STATE: bound by name by who executes */
   SX_BUFFER_OUTPUT,    /* written for outside: bound by name as well */
-  SX_BUFFER_CONST      /* one element of `value` */
+  SX_BUFFER_CONST,     /* one element of `value` */
+  SX_BUFFER_IOTA       /* 0, 1, 2, ... as i32; one for all of a graph */
 } sx_buffer_kind;
 
 typedef struct sx_buffer {
@@ -36,7 +37,8 @@ typedef struct sx_view {
 typedef enum sx_task_kind {
   SX_TASK_ELEMENT, /* a group of ELEMENT nodes of one shape, evaluated tile by tile */
   SX_TASK_NODE,    /* one node of another class */
-  SX_TASK_COPY     /* nodes[0] materialized as it is seen through the view of nodes[1] (its MOVE input) */
+  SX_TASK_COPY     /* nodes[1], as its view sees it, in row-major order into `target`, as value of nodes[0]:
+                      a RESHAPE that is no view, or (nodes[0] = nodes[1]) an output that is a view or a leaf */
 } sx_task_kind;
 
 typedef struct sx_task {
@@ -44,6 +46,7 @@ typedef struct sx_task {
   sx_id *nodes;    /* ELEMENT: in topological order; those in `stored` are written to their buffers */
   uint32_t n_nodes;
   bool *stored;    /* per node */
+  uint32_t target; /* COPY: the buffer written */
 } sx_task;
 
 typedef struct sx_plan {
@@ -63,6 +66,8 @@ typedef struct sx_plan_options {
 
 /* Plans a READY graph. Everything is in the arena. Never fails but for memory. */
 sx_plan *sx_plan_make(const sx_graph *graph, const sx_plan_options *options, sx_arena *arena);
+/* Whether a view walks its elements one after the other, as a fresh row-major value of the node would. */
+bool sx_view_is_contiguous(const sx_view *view, const sx_node *node);
 /* Text of a plan, for --plan and tests. */
 void sx_plan_print(sx_text *text, const sx_plan *plan);
 

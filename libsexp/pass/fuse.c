@@ -1,0 +1,189 @@
+/* Fusion: which ELEMENT nodes are evaluated together, tile by tile, so that what they pass to each other
+ * never goes through memory.
+ *
+ * Requires roles and roots. Gives every ELEMENT node a group, and whether its value is stored. Two nodes of
+ * a group have one shape; no path from a node of a group to another leaves it. Bits do not change: a value
+ * is rounded to its dtype whether it is stored or not.
+ *
+ *   %2 = mul %0 %1   %3 = add %2 %1   %4 = sum %3   becomes: group {%2 %3}, stored {%3}.
+ *
+ * Every task has a level above the levels of all tasks it reads from. Groups of one level can therefore be
+ * joined without making a cycle, which is all that has to be known, and one walk over the nodes is enough:
+ *   - a node joins the groups of its inputs of the highest level, if all inputs of that level are in groups
+ *     of its shape; these become one group;
+ *   - else it begins the next level, with a group there that reads one of its inputs, if there is one, so
+ *     that the input is read once.
+ * A second walk, backwards, moves a node to the group of its only readers where that stores fewer bytes:
+ * a value made of parameters or small inputs alone need not wait in memory for a reader that comes late.
+ *
+ * Source: levels as in Kennedy and McKinley, "Maximizing loop parallelism and improving data locality via
+ * loop fusion and distribution", 1993. */
+#include "plan_parts.h"
+
+typedef struct fusion {
+  sx_planning *planning;
+  const sx_graph *graph;
+  uint32_t *parents; /* per node: union-find of groups */
+  uint32_t *sizes;   /* per group at its representative: nodes */
+  uint32_t *levels;  /* per node: of its task; of its root's for a view */
+  sx_id *readers;    /* per node: an ELEMENT node that reads it, the last one met */
+  uint32_t *users;   /* second walk, per node: the one group of its readers, NO_USER or MANY_USERS */
+} fusion;
+
+#define NO_USER UINT32_MAX
+#define MANY_USERS (UINT32_MAX - 1)
+
+static uint32_t group_of(fusion *f, sx_id id) {
+  while (f->parents[id] != id) {
+    f->parents[id] = f->parents[f->parents[id]];
+    id = f->parents[id];
+  }
+  return id;
+}
+
+static bool is_element(const fusion *f, sx_id id) { return f->planning->roles[id] == SX_ROLE_ELEMENT; }
+
+/* The representative is the lowest node, so that groups are numbered as they come. */
+static void join(fusion *f, sx_id a, sx_id b) {
+  uint32_t low = group_of(f, a), high = group_of(f, b);
+  if (low == high) return;
+  if (low > high) {
+    uint32_t swap = low;
+    low = high;
+    high = swap;
+  }
+  f->parents[high] = low;
+  f->sizes[low] += f->sizes[high];
+}
+
+static uint32_t highest_level(const fusion *f, const sx_node *node) {
+  uint32_t level = 0;
+  for (uint32_t i = 0; i < node->n_inputs; i++)
+    if (f->levels[node->inputs[i]] > level) level = f->levels[node->inputs[i]];
+  return level;
+}
+
+/* Whether the node may join all its inputs of the level; if so it does. */
+static bool join_inputs(fusion *f, sx_id id, uint32_t level) {
+  const sx_node *node = sx_node_at(f->graph, id);
+  uint32_t groups[3], n_groups = 0, size = 1;
+  for (uint32_t i = 0; i < node->n_inputs; i++) {
+    sx_id input = node->inputs[i];
+    if (f->levels[input] != level) continue;
+    if (!is_element(f, input) || !sx_shape_equal(sx_node_at(f->graph, input), node)) return false;
+    uint32_t group = group_of(f, input), seen = 0;
+    while (seen < n_groups && groups[seen] != group) seen++;
+    if (seen < n_groups) continue;
+    groups[n_groups++] = group;
+    size += f->sizes[group];
+  }
+  if (!n_groups || size > SX_GROUP_NODES) return false;
+  f->levels[id] = level;
+  for (uint32_t i = 0; i < n_groups; i++) join(f, id, groups[i]);
+  return true;
+}
+
+static bool is_known(const fusion *f, sx_id id) {
+  sx_op op = sx_node_at(f->graph, f->planning->roots[id])->op;
+  return op == SX_OP_CONST || op == SX_OP_IOTA;
+}
+
+static void join_reader(fusion *f, sx_id id) {
+  const sx_node *node = sx_node_at(f->graph, id);
+  for (uint32_t i = 0; i < node->n_inputs; i++) {
+    sx_id reader = f->readers[node->inputs[i]];
+    if (reader == SX_NO_NODE || is_known(f, node->inputs[i])) continue;
+    if (f->levels[reader] != f->levels[id] || !sx_shape_equal(sx_node_at(f->graph, reader), node)) continue;
+    uint32_t group = group_of(f, reader);
+    if (group == group_of(f, id) || f->sizes[group] + f->sizes[group_of(f, id)] > SX_GROUP_NODES) continue;
+    join(f, id, group);
+  }
+}
+
+static void place_element(fusion *f, sx_id id) {
+  const sx_node *node = sx_node_at(f->graph, id);
+  uint32_t level = highest_level(f, node);
+  if (!level || !join_inputs(f, id, level)) {
+    f->levels[id] = level + 1;
+    join_reader(f, id);
+  }
+  for (uint32_t i = 0; i < node->n_inputs; i++) f->readers[node->inputs[i]] = id;
+}
+
+static void first_walk(fusion *f) {
+  for (sx_id id = 0; id < f->graph->nodes.n; id++) {
+    const sx_node *node = sx_node_at(f->graph, id);
+    switch ((sx_role)f->planning->roles[id]) {
+      case SX_ROLE_LEAF: f->levels[id] = 0; break;
+      case SX_ROLE_VIEW: f->levels[id] = f->levels[f->planning->roots[id]]; break;
+      case SX_ROLE_ELEMENT: place_element(f, id); break;
+      case SX_ROLE_COPY:
+      case SX_ROLE_NODE: f->levels[id] = highest_level(f, node) + 1; break;
+    }
+  }
+}
+
+static void add_user(fusion *f, sx_id id, uint32_t group) {
+  if (f->users[id] == NO_USER) f->users[id] = group;
+  else if (f->users[id] != group) f->users[id] = MANY_USERS;
+}
+
+static int64_t value_bytes(const fusion *f, sx_id id) {
+  const sx_node *node = sx_node_at(f->graph, id);
+  return sx_node_elements(node) * (int64_t)sx_dtype_bytes(node->dtype);
+}
+
+/* Bytes that would be stored, or kept until group `to` runs, were `id` evaluated there. */
+static int64_t moving_cost(fusion *f, sx_id id, uint32_t to) {
+  const sx_node *node = sx_node_at(f->graph, id);
+  int64_t cost = 0;
+  for (uint32_t i = 0; i < node->n_inputs; i++) {
+    sx_id root = f->planning->roots[node->inputs[i]];
+    if (f->planning->roles[root] == SX_ROLE_LEAF || f->users[node->inputs[i]] == to) continue;
+    if (i && node->inputs[i] == node->inputs[i - 1]) continue;
+    cost += value_bytes(f, root);
+  }
+  return cost;
+}
+
+static void try_move(fusion *f, sx_id id) {
+  uint32_t from = f->planning->groups[id], to = f->users[id];
+  if (to == from || to == NO_USER || to == MANY_USERS || f->sizes[to] >= SX_GROUP_NODES) return;
+  if (!sx_shape_equal(sx_node_at(f->graph, id), sx_node_at(f->graph, to))) return;
+  int64_t cost = moving_cost(f, id, to);
+  if (cost && cost >= value_bytes(f, id)) return;
+  f->planning->groups[id] = to;
+  f->sizes[to]++;
+  f->sizes[from]--;
+}
+
+static void second_walk(fusion *f) {
+  for (sx_id id = 0; id < f->graph->nodes.n; id++) f->users[id] = NO_USER;
+  for (size_t i = 0; i < f->graph->outputs.n; i++) f->users[f->graph->outputs.items[i].node] = MANY_USERS;
+  for (sx_id id = (sx_id)f->graph->nodes.n; id-- > 0;) {
+    const sx_node *node = sx_node_at(f->graph, id);
+    if (is_element(f, id) && f->planning->options->fuse) try_move(f, id);
+    uint32_t user = is_element(f, id) ? f->planning->groups[id] : MANY_USERS;
+    for (uint32_t i = 0; i < node->n_inputs; i++) add_user(f, node->inputs[i], user);
+  }
+}
+
+void sx_plan_fuse(sx_planning *planning) {
+  size_t n = planning->graph->nodes.n;
+  fusion f = {.planning = planning, .graph = planning->graph};
+  f.parents = SX_NEW_N(planning->arena, uint32_t, n);
+  f.sizes = SX_NEW_N(planning->arena, uint32_t, n);
+  f.levels = SX_NEW_N(planning->arena, uint32_t, n);
+  f.readers = SX_NEW_N(planning->arena, sx_id, n);
+  f.users = SX_NEW_N(planning->arena, uint32_t, n);
+  for (sx_id id = 0; id < n; id++) {
+    f.parents[id] = id;
+    f.sizes[id] = 1;
+    f.readers[id] = SX_NO_NODE;
+  }
+  if (planning->options->fuse) first_walk(&f);
+  for (sx_id id = 0; id < n; id++) planning->groups[id] = group_of(&f, id);
+  second_walk(&f);
+  for (sx_id id = 0; id < n; id++)
+    planning->stored[id] = is_element(&f, id) && f.users[id] != planning->groups[id];
+}

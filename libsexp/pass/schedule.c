@@ -1,0 +1,169 @@
+/* Schedule: the order of tasks.
+ *
+ * Requires tasks with what they read and write. Gives an order in which every buffer is written before it
+ * is read, and live memory stays low. Two orders are tried, and the one with the lower peak is taken, the
+ * first on ties:
+ *   - as in the graph: the ready task with the lowest node first;
+ *   - greedy: the ready task that adds least to live memory first (it may free more than it takes).
+ * Both are functions of the graph alone, in time n log n.
+ *
+ *   a = big  b = big  c = sum a  d = sum b   becomes: a c b d, so that one big buffer lives at a time.
+ *
+ * Source: list scheduling; Sethi and Ullman, "The generation of optimal code for arithmetic expressions",
+ * 1970, for what it approximates. */
+#include "../base/bug.h"
+#include "plan_parts.h"
+
+typedef struct entry {
+  int64_t key;
+  uint32_t task;
+} entry;
+
+/* A binary heap, lowest (key, task) on top. */
+typedef struct heap {
+  sx_arena *arena;
+  SX_VEC(entry) entries;
+} heap;
+
+static bool before(entry a, entry b) { return a.key != b.key ? a.key < b.key : a.task < b.task; }
+
+static void heap_push(heap *h, entry one) {
+  SX_PUSH(h->arena, h->entries, one);
+  entry *items = h->entries.items;
+  size_t at = h->entries.n - 1;
+  for (; at && before(one, items[(at - 1) / 2]); at = (at - 1) / 2) items[at] = items[(at - 1) / 2];
+  items[at] = one;
+}
+
+static entry heap_pop(heap *h) {
+  entry *items = h->entries.items, top = items[0], last = items[--h->entries.n];
+  size_t at = 0, n = h->entries.n;
+  for (;;) {
+    size_t child = 2 * at + 1;
+    if (child + 1 < n && before(items[child + 1], items[child])) child++;
+    if (child >= n || before(last, items[child])) break;
+    items[at] = items[child];
+    at = child;
+  }
+  items[at] = last;
+  return top;
+}
+
+typedef struct schedule {
+  sx_planning *planning;
+  sx_plan *plan;
+  uint32_t n_tasks;
+  sx_lists readers;     /* per buffer: tasks */
+  uint32_t *waiting;    /* per task: buffers it reads that are not written yet */
+  uint32_t *unread;     /* per buffer: readers to come */
+  uint64_t *reader_sum; /* per buffer: sum of the numbers of the readers to come: of one, its number */
+  int64_t *deltas;      /* per task: bytes it adds to live memory */
+  bool greedy;
+  heap ready;
+  int64_t live, peak;
+} schedule;
+
+static int64_t held_bytes(const schedule *s, uint32_t buffer) {
+  const sx_buffer *one = &s->plan->buffers.items[buffer];
+  return one->kind == SX_BUFFER_TEMPORARY ? sx_aligned(one->n_bytes) : 0;
+}
+
+static void find_readers(schedule *s) {
+  const sx_lists *reads = &s->planning->reads;
+  size_t n_buffers = s->plan->buffers.n;
+  uint32_t *starts = SX_NEW_N(s->planning->arena, uint32_t, n_buffers + 1);
+  uint32_t *filled = SX_NEW_N(s->planning->arena, uint32_t, n_buffers + 1);
+  uint32_t *items = SX_NEW_N(s->planning->arena, uint32_t, reads->items.n);
+  for (size_t i = 0; i < reads->items.n; i++) starts[reads->items.items[i] + 1]++;
+  for (size_t b = 0; b < n_buffers; b++) starts[b + 1] += starts[b];
+  for (uint32_t t = 0; t < s->n_tasks; t++)
+    for (uint32_t i = reads->starts[t]; i < reads->starts[t + 1]; i++) {
+      uint32_t buffer = reads->items.items[i];
+      items[starts[buffer] + filled[buffer]++] = t;
+    }
+  s->readers.starts = starts;
+  s->readers.items.items = items;
+  s->readers.items.n = reads->items.n;
+}
+
+static void make_ready(schedule *s, uint32_t task) {
+  int64_t first_node = s->plan->tasks.items[task].nodes[0];
+  heap_push(&s->ready, (entry){s->greedy ? s->deltas[task] : first_node, task});
+}
+
+/* One reader of the buffer is done: if one is left, that one will free it. */
+static void count_read(schedule *s, uint32_t buffer, uint32_t task) {
+  s->reader_sum[buffer] -= task;
+  if (--s->unread[buffer] == 0) s->live -= held_bytes(s, buffer);
+  if (s->unread[buffer] != 1) return;
+  uint32_t last = (uint32_t)s->reader_sum[buffer];
+  s->deltas[last] -= held_bytes(s, buffer);
+  if (s->greedy && !s->waiting[last]) make_ready(s, last);
+}
+
+static void run_task(schedule *s, uint32_t task) {
+  const sx_lists *reads = &s->planning->reads, *writes = &s->planning->writes, *readers = &s->readers;
+  for (uint32_t i = writes->starts[task]; i < writes->starts[task + 1]; i++)
+    s->live += held_bytes(s, writes->items.items[i]);
+  if (s->live > s->peak) s->peak = s->live;
+  for (uint32_t i = reads->starts[task]; i < reads->starts[task + 1]; i++)
+    count_read(s, reads->items.items[i], task);
+  for (uint32_t i = writes->starts[task]; i < writes->starts[task + 1]; i++) {
+    uint32_t buffer = writes->items.items[i];
+    for (uint32_t r = readers->starts[buffer]; r < readers->starts[buffer + 1]; r++)
+      if (--s->waiting[readers->items.items[r]] == 0) make_ready(s, readers->items.items[r]);
+  }
+}
+
+static void reset(schedule *s, bool greedy) {
+  const sx_lists *reads = &s->planning->reads, *writes = &s->planning->writes, *readers = &s->readers;
+  s->greedy = greedy;
+  s->live = s->peak = 0;
+  s->ready.entries.n = 0;
+  for (uint32_t t = 0; t < s->n_tasks; t++) {
+    s->waiting[t] = reads->starts[t + 1] - reads->starts[t];
+    s->deltas[t] = 0;
+    for (uint32_t i = writes->starts[t]; i < writes->starts[t + 1]; i++)
+      s->deltas[t] += held_bytes(s, writes->items.items[i]);
+  }
+  for (uint32_t b = 0; b < s->plan->buffers.n; b++) {
+    s->unread[b] = readers->starts[b + 1] - readers->starts[b];
+    s->reader_sum[b] = 0;
+    for (uint32_t r = readers->starts[b]; r < readers->starts[b + 1]; r++)
+      s->reader_sum[b] += readers->items.items[r];
+    if (s->unread[b] == 1) s->deltas[s->reader_sum[b]] -= held_bytes(s, b);
+  }
+  for (uint32_t t = 0; t < s->n_tasks; t++)
+    if (!s->waiting[t]) make_ready(s, t);
+}
+
+/* Fills order; gives the peak of live temporaries. An entry whose key has fallen since is stale: its task
+ * was pushed again and is done. */
+static int64_t try_order(schedule *s, bool greedy, uint32_t *order) {
+  bool *done = SX_NEW_N(s->planning->arena, bool, s->n_tasks);
+  uint32_t n = 0;
+  reset(s, greedy);
+  while (s->ready.entries.n) {
+    uint32_t task = heap_pop(&s->ready).task;
+    if (done[task]) continue;
+    done[task] = true;
+    order[n++] = task;
+    run_task(s, task);
+  }
+  if (n != s->n_tasks) SX_BUG("%u of %u tasks can be ordered: the groups make a cycle", n, s->n_tasks);
+  return s->peak;
+}
+
+void sx_plan_schedule(sx_planning *planning) {
+  sx_arena *arena = planning->arena;
+  schedule s = {.planning = planning, .plan = planning->plan, .n_tasks = (uint32_t)planning->plan->tasks.n};
+  s.ready.arena = arena;
+  s.waiting = SX_NEW_N(arena, uint32_t, s.n_tasks);
+  s.deltas = SX_NEW_N(arena, int64_t, s.n_tasks);
+  s.unread = SX_NEW_N(arena, uint32_t, s.plan->buffers.n);
+  s.reader_sum = SX_NEW_N(arena, uint64_t, s.plan->buffers.n);
+  find_readers(&s);
+  uint32_t *as_written = SX_NEW_N(arena, uint32_t, s.n_tasks), *greedy = SX_NEW_N(arena, uint32_t, s.n_tasks);
+  int64_t peak = try_order(&s, false, as_written);
+  planning->order = try_order(&s, true, greedy) < peak ? greedy : as_written;
+}

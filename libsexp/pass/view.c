@@ -1,0 +1,142 @@
+/* Views: which nodes move nothing.
+ *
+ * Requires a READY graph. Gives every node a role, a root and a view of the root's buffer (offset and
+ * strides in elements).
+ *
+ *   %1 = param [4 6]   %2 = transpose %1 [6 4]   %3 = slice %2 rows 2..4
+ *   becomes: %2 and %3 are views of %1; %2 strides [1 6], %3 offset 2, strides [1 6].
+ *
+ * Source: strided arrays as in NumPy (Harris et al., "Array programming with NumPy", 2020). */
+#include "plan_parts.h"
+
+static void row_major(const sx_node *node, int64_t *strides) {
+  int64_t stride = 1;
+  for (int i = node->rank - 1; i >= 0; i--) {
+    strides[i] = stride;
+    stride *= node->dims[i];
+  }
+}
+
+bool sx_view_is_contiguous(const sx_view *view, const sx_node *node) {
+  int64_t stride = 1;
+  for (int i = node->rank - 1; i >= 0; i--) {
+    if (node->dims[i] == 0) return true;
+    if (node->dims[i] == 1) continue;
+    if (view->strides[i] != stride) return false;
+    stride *= node->dims[i];
+  }
+  return true;
+}
+
+static bool transpose_view(const sx_node *node, const sx_node *from, const sx_view *in, sx_view *out) {
+  (void)from;
+  for (int i = 0; i < node->rank; i++) out->strides[i] = in->strides[node->ints[i]];
+  return true;
+}
+
+static bool broadcast_view(const sx_node *node, const sx_node *from, const sx_view *in, sx_view *out) {
+  int added = node->rank - from->rank;
+  for (int i = 0; i < node->rank; i++) {
+    bool repeats = i < added || from->dims[i - added] != node->dims[i];
+    out->strides[i] = repeats ? 0 : in->strides[i - added];
+  }
+  return true;
+}
+
+static bool slice_view(const sx_node *node, const sx_node *from, const sx_view *in, sx_view *out) {
+  (void)from;
+  for (int i = 0; i < node->rank; i++) {
+    /* An empty slice may start past the end; it has no element to point at. */
+    if (node->dims[i] > 0) out->offset += node->ints[3 * i] * in->strides[i];
+    out->strides[i] = in->strides[i] * node->ints[3 * i + 2];
+  }
+  return true;
+}
+
+static bool reverse_view(const sx_node *node, const sx_node *from, const sx_view *in, sx_view *out) {
+  int64_t axis = node->ints[0];
+  for (int i = 0; i < node->rank; i++) out->strides[i] = in->strides[i];
+  if (from->dims[axis] > 0) out->offset += (from->dims[axis] - 1) * in->strides[axis];
+  out->strides[axis] = -in->strides[axis];
+  return true;
+}
+
+static bool unfold_view(const sx_node *node, const sx_node *from, const sx_view *in, sx_view *out) {
+  int64_t axis = node->ints[0];
+  for (int i = 0; i < from->rank; i++) out->strides[i] = in->strides[i];
+  out->strides[axis] = in->strides[axis] * node->ints[2];
+  out->strides[from->rank] = in->strides[axis];
+  return true;
+}
+
+/* Axes of one new block take the strides that its last old axis gives; possible where the old axes of the
+ * block lie as one. Axes of size 1 have no say. */
+static bool reshape_view(const sx_node *node, const sx_node *from, const sx_view *in, sx_view *out) {
+  int64_t dims[SX_RANK_MAX], strides[SX_RANK_MAX];
+  int n_old = 0, old = 0, new = 0;
+  row_major(node, out->strides);
+  for (int i = 0; i < from->rank; i++) {
+    if (from->dims[i] == 0) return true;
+    if (from->dims[i] == 1) continue;
+    dims[n_old] = from->dims[i];
+    strides[n_old++] = in->strides[i];
+  }
+  while (old < n_old) {
+    int old_end = old + 1, new_end = new + 1;
+    int64_t old_size = dims[old], new_size = node->dims[new];
+    while (old_size != new_size) {
+      if (new_size < old_size) new_size *= node->dims[new_end++];
+      else old_size *= dims[old_end++];
+    }
+    for (int i = old; i < old_end - 1; i++)
+      if (strides[i] != dims[i + 1] * strides[i + 1]) return false;
+    int64_t stride = strides[old_end - 1];
+    for (int i = new_end - 1; i >= new; i--) {
+      out->strides[i] = stride;
+      stride *= node->dims[i];
+    }
+    old = old_end;
+    new = new_end;
+  }
+  return true;
+}
+
+typedef bool view_rule(const sx_node *node, const sx_node *from, const sx_view *in, sx_view *out);
+
+static view_rule *const view_rules[SX_N_OPS] = {
+    [SX_OP_RESHAPE] = reshape_view, [SX_OP_TRANSPOSE] = transpose_view, [SX_OP_BROADCAST] = broadcast_view,
+    [SX_OP_SLICE] = slice_view,     [SX_OP_REVERSE] = reverse_view,     [SX_OP_UNFOLD] = unfold_view,
+};
+
+static sx_role move_role(sx_planning *planning, sx_id id) {
+  const sx_node *node = sx_node_at(planning->graph, id);
+  view_rule *rule = view_rules[node->op];
+  if (!rule) return SX_ROLE_NODE;
+  const sx_view *in = &planning->plan->views[node->inputs[0]];
+  sx_view view = {.offset = in->offset};
+  if (!rule(node, sx_node_at(planning->graph, node->inputs[0]), in, &view)) return SX_ROLE_COPY;
+  planning->plan->views[id] = view;
+  planning->roots[id] = planning->roots[node->inputs[0]];
+  return SX_ROLE_VIEW;
+}
+
+static sx_role role_of(sx_planning *planning, sx_id id) {
+  switch (sx_op_describe(sx_node_at(planning->graph, id)->op)->class) {
+    case SX_CLASS_LEAF: return SX_ROLE_LEAF;
+    case SX_CLASS_ELEMENT: return SX_ROLE_ELEMENT;
+    case SX_CLASS_MOVE: return move_role(planning, id);
+    default: return SX_ROLE_NODE;
+  }
+}
+
+void sx_plan_views(sx_planning *planning) {
+  for (sx_id id = 0; id < planning->graph->nodes.n; id++) {
+    const sx_node *node = sx_node_at(planning->graph, id);
+    int64_t *strides = planning->plan->views[id].strides;
+    planning->roots[id] = id;
+    row_major(node, strides);
+    if (node->op == SX_OP_CONST || node->op == SX_OP_IOTA)
+      for (int i = 0; i < node->rank; i++) strides[i] = node->op == SX_OP_IOTA && i == node->ints[0];
+    planning->roles[id] = (uint8_t)role_of(planning, id);
+  }
+}
