@@ -69,7 +69,7 @@ enum { SEXP_RANK_MAX = 8 };
 /* A failure of the host: code "E-DATA-103", a message that names path and byte offset. */
 typedef struct sexp_failure {
   char code[16];
-  char message[1024];
+  char message[2048];
   bool storage; /* SEXP_STORAGE, else SEXP_INPUT */
 } sexp_failure;
 
@@ -196,7 +196,8 @@ typedef struct sexp_description {
 const sexp_description *sexp_program_describe(const sexp_program *program);
 
 /* Text: "ir" the graphs as optimized, "plan" the plans, "report" the products and convolutions and their
- * implementations a line each, "dump" what dump_after kept. NULL: no such text. */
+ * implementations a line each, "largest" the largest buffers of a step, "dump" what dump_after kept. NULL: no
+ * such text. */
 const char *sexp_program_text(sexp_program *program, const char *what);
 /* Names of the passes in order, for --after; NULL past the last. */
 const char *sexp_pass_name(size_t i);

@@ -1,0 +1,58 @@
+"""What the tests of the tools share: running a tool, and counting."""
+import json, os, subprocess, sys, tempfile, traceback
+
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+BUILD = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.path.join(ROOT, "build")
+RUN = os.path.join(BUILD, "bin", "sexpgpu-run")
+EXAMPLES = os.path.join(ROOT, "examples")
+QUICK = bool(os.environ.get("QUICK"))
+TESTS = []
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+def tool(*arguments, env=None, timeout=600, stdin=None, cwd=None):
+    """Runs sexpgpu-run; the environment holds none of its variables but those given."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("SEXPGPU_")}
+    clean.update(env or {})
+    return subprocess.run([RUN, *map(str, arguments)], capture_output=True, text=True, timeout=timeout, env=clean,
+                          input=stdin, cwd=cwd)
+
+
+def expect(condition, *words):
+    if not condition:
+        raise AssertionError(" ".join(str(w) for w in words))
+
+
+def expect_failure(result, status, code, *fragments):
+    text = result.stderr
+    expect(result.returncode == status, f"exit {result.returncode}, expected {status}:", text[:500])
+    expect(code in text, f"{code} not in:", text[:500])
+    for fragment in fragments:
+        expect(fragment in text, f"{fragment!r} not in:", text[:500])
+
+
+def records(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def steady(text):
+    """A metrics stream without its volatile records."""
+    return "\n".join(line for line in text.splitlines() if json.loads(line)["record"] != "timing")
+
+
+def main():
+    failed = 0
+    for function in TESTS:
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                function(folder)
+        except Exception:
+            failed += 1
+            print(f"FAIL {function.__name__}")
+            traceback.print_exc(file=sys.stdout)
+    print(f"{len(TESTS) - failed} passed, {failed} failed")
+    sys.exit(failed > 0)

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""20 steps of each example: the digest of the checkpoint is the one in tests/golden/examples.txt, whatever the
+threads, the SIMD level and the optimizer; the metrics are equal byte for byte.
+usage: test_golden.py BUILD [--update]"""
+import os, subprocess, sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
+from harness import *
+
+GOLDEN = os.path.join(ROOT, "tests", "golden", "examples.txt")
+NAMES = ["linear", "digits", "fashion", "king-james"]
+UPDATE = "--update" in sys.argv
+subprocess.run(["sh", os.path.join(EXAMPLES, "king-james", "make-text.sh")], check=True)
+
+
+def golden():
+    with open(GOLDEN, encoding="utf-8") as f:
+        return dict(line.split() for line in f if line.strip() and line[0] != "#")
+
+
+def train(folder, name, label, *flags, env=None):
+    out = os.path.join(folder, label)
+    result = tool(os.path.join(EXAMPLES, name, f"{name}.sexp"), "--steps", 20, "--quiet", "--checkpoint-dir", out,
+                  "--metrics", "stdout", *flags, env=env)
+    expect(result.returncode == 0, name, label, result.stderr[:500])
+    with open(os.path.join(out, "step-20", "experiment.json"), encoding="utf-8") as f:
+        return json.load(f)["digest"], steady(result.stdout)
+
+
+def levels():
+    probe = os.path.join(EXAMPLES, "linear", "linear.sexp")
+    return [level for level in ("reference", "scalar", "avx2", "avx512")
+            if tool(probe, "--steps", 1, "--quiet", env={"SEXPGPU_SIMD": level}).returncode == 0]
+
+
+def settings():
+    yield "threads-1", ["--threads", "1"], {}
+    yield "threads-3", ["--threads", "3"], {}
+    if QUICK:
+        return
+    yield "threads-2", ["--threads", "2"], {}
+    yield "threads-7", ["--threads", "7"], {}
+    yield "unoptimized", [], {"SEXPGPU_OPTIMIZE": "0"}
+    for level in levels():
+        yield f"simd-{level}", [], {"SEXPGPU_SIMD": level}
+
+
+def example(name):
+    def check(folder):
+        digest, stream = train(folder, name, "first")
+        expect(digest == golden().get(name), f"{name} {digest}, expected {golden().get(name)}")
+        for label, flags, env in settings():
+            again = train(folder, name, label, *flags, env=env)
+            expect(again[0] == digest, f"{label}: {again[0]}, expected {digest}")
+            expect(again[1] == stream, f"{label}: the metrics differ")
+    check.__name__ = f"golden_{name}"
+    return check
+
+
+if UPDATE:
+    import tempfile
+    with tempfile.TemporaryDirectory() as temporary, open(GOLDEN, "w", encoding="utf-8") as to:
+        to.write("# Digest of each example's checkpoint after 20 steps (tests/run/test_golden.py --update).\n")
+        for n in NAMES:
+            to.write(f"{n} {train(temporary, n, n)[0]}\n")
+    sys.exit(0)
+for n in NAMES:
+    test(example(n))
+main()
