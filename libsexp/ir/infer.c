@@ -66,7 +66,8 @@ static const struct {
 static bool takes(sx_inference *f, uint32_t input, kind wanted) {
   sx_dtype dtype = sx_inference_input(f, input)->dtype;
   if (kinds[wanted].takes[dtype]) return true;
-  return sx_problem_set(f->why, SX_E_TYPE_OPERAND, "takes %s, got %s; cast it", kinds[wanted].name, sx_dtype_name(dtype));
+  return sx_problem_set(f->why, SX_E_TYPE_OPERAND, "takes %s, got %s; cast it", kinds[wanted].name,
+                        sx_dtype_name(dtype));
 }
 
 /* Inputs from first up to end are of one dtype that is taken, which is the result's. */

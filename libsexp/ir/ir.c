@@ -138,7 +138,7 @@ bool sx_graph_try(sx_graph *graph, const sx_spec *spec, sx_id *id, sx_problem *w
                               .dims = copy(graph->arena, inferred.dims, (size_t)inferred.rank, sizeof(int64_t)),
                               .inputs = copy(graph->arena, spec->inputs, spec->n_inputs, sizeof(sx_id)),
                               .ints = copy(graph->arena, spec->ints, spec->n_ints, sizeof(int64_t)),
-                              .real = spec->real,
+                              .real = spec->real == spec->real ? spec->real : sx_dtype_round(SX_F32, spec->real),
                               .text = spec->text ? sx_intern_text(graph->names, spec->text) : NULL,
                               .span = graph->span,
                               .path = graph->path});

@@ -145,9 +145,11 @@ typedef enum sx_stage {
 /* Reports the first violations as bugs of a pass (E-RUN-002), naming node and rule. True: none. */
 bool sx_graph_verify(const sx_graph *graph, sx_stage stage, sx_diags *diags);
 
-/* Text of a graph, which parses back: see print.c. Spans are left out unless asked for. */
+/* Text of a graph, which parses back: see print.c. Spans and model paths are left out unless asked for. */
 void sx_graph_print(sx_text *text, const sx_graph *graph, bool spans);
-/* NULL and an error (E-READ-010..019) with the offending line. */
+/* The line of one node, without its newline. */
+void sx_node_print(sx_text *text, const sx_graph *graph, sx_id id, bool span);
+/* NULL and an error (E-READ-010 to 013) with line and column; texts are interned in names. */
 sx_graph *sx_graph_parse(sx_arena *arena, sx_intern *names, const char *bytes, size_t n_bytes, sx_diags *diags);
 
 /* A new graph with the given nodes as outputs and only what they need; named as `name`. */
