@@ -125,10 +125,22 @@ SX_MATH float sx_hard_case_f32(float x, float result, uint32_t hard, uint32_t ri
   return sx_from_bits_f32(sx_pick_u32(mask, right, sx_bits_f32(result)));
 }
 
+/* The same for an odd function, whose hard cases come in pairs x, -x: `hard`
+ * and `right` are those of the positive one. */
+SX_MATH float sx_hard_case_odd_f32(float x, float result, uint32_t hard, uint32_t right) {
+  uint32_t sign = sx_bits_f32(x) & 0x80000000u;
+  return sx_hard_case_f32(x, result, hard ^ sign, right ^ sign);
+}
+
+/* And for an even one. */
+SX_MATH float sx_hard_case_even_f32(float x, float result, uint32_t hard, uint32_t right) {
+  return sx_hard_case_f32(sx_from_bits_f32(sx_bits_f32(x) & 0x7fffffffu), result, hard, right);
+}
+
 /* Clamps to [low, high]; a NaN stays. */
 SX_MATH double sx_clamp_f64(double x, double low, double high) {
-  double y = x < low ? low : x;
-  return y > high ? high : y;
+  double y = sx_pick_f64(sx_mask64(x < low), low, x);
+  return sx_pick_f64(sx_mask64(y > high), high, y);
 }
 
 /* Adding and subtracting this rounds a |x| < 2^51 to an integer, half to even;
@@ -305,23 +317,19 @@ SX_MATH float sx_log2_f32(float x) {
 /* ---- sin, cos, tan, sinpi, cospi ---------------------------------------- */
 
 /* 2/pi without its bits above 2^-8j, in three chunks of 24 bits and the rest:
- * row j serves arguments M 2^E, |M| < 2^24, with 8j + 2 <= E < 8j + 10, for
+ * column j serves arguments M 2^E, |M| < 2^24, with 8j + 2 <= E < 8j + 10, for
  * which the bits left out only add multiples of four quarter turns (Payne and
- * Hanek, 1983). Row 0 serves every smaller argument too. */
-SX_TABLE double sx_two_over_pi[13][4] = {
-    {0x1.45f306p-1, 0x1.b9391p-26, 0x1.529fcp-52, 0x1.3abe8fa9a6eep-75},
-    {0x1.f306dcp-9, 0x1.391054p-34, 0x1.4fe138p-59, 0x1.5f47d4d377037p-82},
-    {0x1.06dc9cp-17, 0x1.1054a4p-42, 0x1.f84eaep-65, 0x1.a3ea69bb81b6cp-89},
-    {0x1.b9391p-26, 0x1.529fcp-52, 0x1.3abe88p-75, 0x1.ea69bb81b6c53p-97},
-    {0x1.391054p-34, 0x1.4fe138p-59, 0x1.5f47d4p-82, 0x1.a6ee06db14acdp-107},
-    {0x1.1054a4p-42, 0x1.f84eaep-65, 0x1.a3ea68p-89, 0x1.bb81b6c52b328p-113},
-    {0x1.529fcp-52, 0x1.3abe88p-75, 0x1.ea69bap-97, 0x1.81b6c52b32788p-121},
-    {0x1.4fe138p-59, 0x1.5f47d4p-82, 0x1.a6eep-107, 0x1.b6c52b3278872p-129},
-    {0x1.f84eaep-65, 0x1.a3ea68p-89, 0x1.bb81b6p-113, 0x1.8a5664f10e41p-138},
-    {0x1.3abe88p-75, 0x1.ea69bap-97, 0x1.81b6c4p-121, 0x1.2b32788720840p-145},
-    {0x1.5f47d4p-82, 0x1.a6eep-107, 0x1.b6c52ap-129, 0x1.3278872083fcap-153},
-    {0x1.a3ea68p-89, 0x1.bb81b6p-113, 0x1.8a5664p-138, 0x1.e21c820ff28b2p-163},
-    {0x1.ea69bap-97, 0x1.81b6c4p-121, 0x1.2b3278p-145, 0x1.0e4107f9458ebp-170},
+ * Hanek, 1983). Column 0 serves every smaller argument too. */
+SX_TABLE double sx_two_over_pi[4][13] = {
+    {0x1.45f306p-1, 0x1.f306dcp-9, 0x1.06dc9cp-17, 0x1.b9391p-26, 0x1.391054p-34, 0x1.1054a4p-42, 0x1.529fcp-52,
+     0x1.4fe138p-59, 0x1.f84eaep-65, 0x1.3abe88p-75, 0x1.5f47d4p-82, 0x1.a3ea68p-89, 0x1.ea69bap-97},
+    {0x1.b9391p-26, 0x1.391054p-34, 0x1.1054a4p-42, 0x1.529fcp-52, 0x1.4fe138p-59, 0x1.f84eaep-65, 0x1.3abe88p-75,
+     0x1.5f47d4p-82, 0x1.a3ea68p-89, 0x1.ea69bap-97, 0x1.a6eep-107, 0x1.bb81b6p-113, 0x1.81b6c4p-121},
+    {0x1.529fcp-52, 0x1.4fe138p-59, 0x1.f84eaep-65, 0x1.3abe88p-75, 0x1.5f47d4p-82, 0x1.a3ea68p-89, 0x1.ea69bap-97,
+     0x1.a6eep-107, 0x1.bb81b6p-113, 0x1.81b6c4p-121, 0x1.b6c52ap-129, 0x1.8a5664p-138, 0x1.2b3278p-145},
+    {0x1.3abe8fa9a6eep-75, 0x1.5f47d4d377037p-82, 0x1.a3ea69bb81b6cp-89, 0x1.ea69bb81b6c53p-97, 0x1.a6ee06db14acdp-107,
+     0x1.bb81b6c52b328p-113, 0x1.81b6c52b32788p-121, 0x1.b6c52b3278872p-129, 0x1.8a5664f10e41p-138,
+     0x1.2b3278872084p-145, 0x1.3278872083fcap-153, 0x1.e21c820ff28b2p-163, 0x1.0e4107f9458ebp-170},
 };
 
 /* a + b = sum + *rest exactly (Knuth). */
@@ -332,7 +340,7 @@ SX_MATH double sx_two_sum(double a, double b, double *rest) {
   return sum;
 }
 
-/* x 2/pi = 4n + quarter + y, |y| <= 1/2 and a little, from one row's chunks.
+/* x 2/pi = 4n + quarter + y, |y| <= 1/2 and a little, from the chunks of 2/pi.
  * quarter is right modulo 4 only. */
 SX_MATH double sx_quarters(double x, double c0, double c1, double c2, double c3, uint64_t *quarter) {
   double p0 = x * c0;
@@ -353,9 +361,9 @@ SX_MATH double sx_quarters_small(float x, uint64_t *quarter) {
 
 SX_MATH double sx_quarters_any(float x, uint64_t *quarter) {
   uint32_t exponent = sx_bits_f32(x) >> 23 & 0xff;
-  uint32_t row = (exponent < 152 ? 0 : exponent - 152) >> 3;
-  const double *c = sx_two_over_pi[row];
-  return sx_quarters((double)x, c[0], c[1], c[2], c[3], quarter);
+  uint64_t j = (exponent < 152 ? 0 : exponent - 152) >> 3;
+  return sx_quarters((double)x, sx_two_over_pi[0][j], sx_two_over_pi[1][j], sx_two_over_pi[2][j], sx_two_over_pi[3][j],
+                     quarter);
 }
 
 /* sin(pi/2 (y + quarter)) for |y| <= 0.501. Even quarters use a sine
@@ -393,13 +401,20 @@ SX_MATH float sx_cos_finish(float x, double value) {
   return sx_pick_f32(sx_mask32(x - x != 0.0f), sx_from_bits_f32(SX_NAN_F32), y);
 }
 
-/* The same bits as sx_sin_f32 for |x| < SX_TRIG_SMALL, without its table. */
+/* sin x from x = pi/2 (quarter + y); x = 0x1.33333p+13 is its hard case. */
+SX_MATH float sx_sin_from_quarters(float x, double y, uint64_t quarter) {
+  float result = sx_sin_finish(x, sx_sin_quarter(y, quarter));
+  return sx_hard_case_odd_f32(x, result, 0x46199998u, 0xbeb1fa5du);
+}
+
+/* The functions with `small` in their name are for |x| < SX_TRIG_SMALL, where
+ * they give the same bits as the full ones without reading a table. */
 #define SX_TRIG_SMALL 0x1p33f
 
 SX_MATH float sx_sin_small_f32(float x) {
   uint64_t quarter;
   double y = sx_quarters_small(x, &quarter);
-  return sx_sin_finish(x, sx_sin_quarter(y, quarter));
+  return sx_sin_from_quarters(x, y, quarter);
 }
 
 SX_MATH float sx_cos_small_f32(float x) {
@@ -421,13 +436,17 @@ SX_MATH float sx_tan_small_f32(float x) {
 SX_MATH float sx_sin_f32(float x) {
   uint64_t quarter;
   double y = sx_quarters_any(x, &quarter);
-  return sx_sin_finish(x, sx_sin_quarter(y, quarter));
+  return sx_sin_from_quarters(x, y, quarter);
 }
 
+/* The hard cases are 0x1.4555p+51, 0x1.3170fp+63, 0x1.2b9622p+67. */
 SX_MATH float sx_cos_f32(float x) {
   uint64_t quarter;
   double y = sx_quarters_any(x, &quarter);
-  return sx_cos_finish(x, sx_sin_quarter(y, quarter + 1));
+  float result = sx_cos_finish(x, sx_sin_quarter(y, quarter + 1));
+  result = sx_hard_case_even_f32(x, result, 0x5922aa80u, 0x3f08aebfu);
+  result = sx_hard_case_even_f32(x, result, 0x5f18b878u, 0x3f7f14bbu);
+  return sx_hard_case_even_f32(x, result, 0x6115cb11u, 0x3f78142fu);
 }
 
 SX_MATH float sx_tan_f32(float x) {

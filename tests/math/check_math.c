@@ -1,10 +1,11 @@
 /* Walks every f32 input of each one-argument function of kernels/math.h and
  * fails on any result that is not the correctly rounded one.
  *
- *   check_math [--sample N] [NAME...]
+ *   check_math [--sample N] [--near] [NAME...]
  *
  * Default: all functions, all 2^32 inputs, one thread per core. --sample N
- * takes every N-th bit pattern. A line per function:
+ * takes every N-th bit pattern; --near lists the cases sent to MPFR and their
+ * results, from which hard_cases.h is made. A line per function:
  *   name  inputs  misrounded  cases sent to MPFR  seconds
  * The first misrounded inputs are listed. Exit status 1 if there is one.
  */
@@ -26,6 +27,7 @@
 struct walk {
   const struct sx_oracle *function;
   uint64_t stride;
+  int list_near;
   uint64_t n_inputs;
   atomic_uint_fast64_t next;
   atomic_uint_fast64_t n_misrounded;
@@ -53,6 +55,8 @@ static void walk_chunk(struct walk *walk, uint64_t first, mpfr_t scratch[2]) {
   for (size_t i = 0; i < n; i++) {
     struct sx_verdict verdict = sx_oracle_judge(walk->function, in[i], out[i], scratch);
     n_asked += (uint64_t)verdict.asked_mpfr;
+    if (verdict.asked_mpfr && walk->list_near)
+      printf("near %s 0x%08x 0x%08x\n", walk->function->name, sx_bits_f32(in[i]), verdict.right);
     if (verdict.right != sx_bits_f32(out[i])) report(walk, in[i], out[i], verdict.right);
   }
   atomic_fetch_add(&walk->n_asked, n_asked);
@@ -73,8 +77,9 @@ static void *walk_thread(void *argument) {
 }
 
 /* The number of misrounded results of one function. */
-static uint64_t walk_function(const struct sx_oracle *function, uint64_t stride) {
-  struct walk walk = {.function = function, .stride = stride, .n_inputs = ((1ull << 32) + stride - 1) / stride};
+static uint64_t walk_function(const struct sx_oracle *function, uint64_t stride, int list_near) {
+  struct walk walk = {
+      .function = function, .stride = stride, .list_near = list_near, .n_inputs = ((1ull << 32) + stride - 1) / stride};
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   int n_threads = cores < 1 ? 1 : cores > MAX_THREADS ? MAX_THREADS : (int)cores;
   pthread_t threads[MAX_THREADS];
@@ -99,7 +104,7 @@ static const struct sx_oracle *find_function(const char *name) {
 }
 
 static int usage(void) {
-  fprintf(stderr, "usage: check_math [--sample N] [NAME...]\nnames:");
+  fprintf(stderr, "usage: check_math [--sample N] [--near] [NAME...]\nnames:");
   for (size_t i = 0; i < SX_ORACLE_COUNT; i++) fprintf(stderr, " %s", sx_oracle_table[i].name);
   fprintf(stderr, "\n");
   return 2;
@@ -107,15 +112,19 @@ static int usage(void) {
 
 int main(int argc, char **argv) {
   uint64_t stride = 1, n_misrounded = 0;
-  int i = 1;
-  if (i + 1 < argc && strcmp(argv[i], "--sample") == 0) {
-    stride = strtoull(argv[i + 1], NULL, 0);
-    i += 2;
+  int list_near = 0, i = 1;
+  for (; i < argc && argv[i][0] == '-'; i++) {
+    if (strcmp(argv[i], "--near") == 0)
+      list_near = 1;
+    else if (strcmp(argv[i], "--sample") == 0 && i + 1 < argc && (stride = strtoull(argv[i + 1], NULL, 0)) != 0)
+      i++;
+    else
+      return usage();
   }
-  if (stride == 0) return usage();
   for (int j = i; j < argc; j++)
     if (find_function(argv[j]) == NULL) return usage();
-  for (int j = i; j < argc; j++) n_misrounded += walk_function(find_function(argv[j]), stride);
-  for (size_t j = 0; i == argc && j < SX_ORACLE_COUNT; j++) n_misrounded += walk_function(&sx_oracle_table[j], stride);
+  for (int j = i; j < argc; j++) n_misrounded += walk_function(find_function(argv[j]), stride, list_near);
+  for (size_t j = 0; i == argc && j < SX_ORACLE_COUNT; j++)
+    n_misrounded += walk_function(&sx_oracle_table[j], stride, list_near);
   return n_misrounded == 0 ? 0 : 1;
 }
