@@ -63,8 +63,19 @@ ckpt_status ckpt_sha256_file(char out[CKPT_SHA256_TEXT], const char *path, ckpt_
 /* ---- Element types ---- */
 
 typedef enum ckpt_dtype {
-  CKPT_BOOL, CKPT_U8, CKPT_I8, CKPT_U16, CKPT_I16, CKPT_F16, CKPT_BF16,
-  CKPT_U32, CKPT_I32, CKPT_F32, CKPT_U64, CKPT_I64, CKPT_F64,
+  CKPT_BOOL,
+  CKPT_U8,
+  CKPT_I8,
+  CKPT_U16,
+  CKPT_I16,
+  CKPT_F16,
+  CKPT_BF16,
+  CKPT_U32,
+  CKPT_I32,
+  CKPT_F32,
+  CKPT_U64,
+  CKPT_I64,
+  CKPT_F64,
   CKPT_N_DTYPES
 } ckpt_dtype;
 
@@ -124,7 +135,7 @@ typedef struct ckpt_tensor {
   uint64_t n_elements, n_bytes;
   const void *data;      /* row-major elements in the host's byte order, at any alignment, or NULL: ckpt_tensors_read */
   const ckpt_file *file; /* that holds it */
-  int64_t offset;        /* of the first element in the file's content; -1: not there as it is (compressed, transposed) */
+  int64_t offset; /* of the first element in the file's content; -1: not there as it is (compressed, transposed) */
 } ckpt_tensor;
 
 typedef struct ckpt_tensors ckpt_tensors;
@@ -181,8 +192,8 @@ typedef struct ckpt_array {
  * 0x7e00 (f16) or 0x7ff8000000000000 (f64), the header padded to 8 bytes. It appears whole, after an fsync. Above
  * shard_n_bytes (0: 5 GB) of tensors, name.safetensors becomes name-00001-of-0000N.safetensors … and
  * name.safetensors.index.json, written last. Errors: E-CKPT-004, E-CKPT-005, E-CKPT-006. */
-ckpt_status ckpt_safetensors_write(const char *path, const ckpt_array *arrays, size_t n_arrays,
-                                   uint64_t shard_n_bytes, ckpt_error *error);
+ckpt_status ckpt_safetensors_write(const char *path, const ckpt_array *arrays, size_t n_arrays, uint64_t shard_n_bytes,
+                                   ckpt_error *error);
 
 /* ---- Digest ---- */
 
@@ -237,8 +248,12 @@ ckpt_status ckpt_manifest_check(const ckpt_manifest *manifest, bool hashes, ckpt
 
 /* ---- Checkpoints ---- */
 
-typedef struct ckpt_text_file { const char *name, *text; } ckpt_text_file;
-typedef struct ckpt_knob { const char *name, *value, *source; } ckpt_knob; /* value: JSON text */
+typedef struct ckpt_text_file {
+  const char *name, *text;
+} ckpt_text_file;
+typedef struct ckpt_knob {
+  const char *name, *value, *source;
+} ckpt_knob; /* value: JSON text */
 typedef struct ckpt_data_source {
   const char *name, *source; /* the defdata; the file or s3:// object */
   uint64_t size;
@@ -268,16 +283,18 @@ typedef struct ckpt_experiment {
   const char *choices;                   /* JSON text */
   const char *tool_version, *tool_build; /* of the program that wrote it */
   const char *created;                   /* RFC 3339, UTC */
-  const char *extra;                     /* JSON object whose members are added; when read, the members not known here */
-  const ckpt_file_entry *files;          /* filled by the writer */
+  const char *extra;            /* JSON object whose members are added; when read, the members not known here */
+  const ckpt_file_entry *files; /* filled by the writer */
   size_t n_files;
   char digest[CKPT_SHA256_TEXT]; /* filled by the writer */
 } ckpt_experiment;
 
-/* Writes the members of experiment.json into the object that `json` is in: all of them, or what is known before the
- * first step and the same on every machine (without step, records, stage, files, digest, created, tool_build). */
+/* Writes the members of experiment.json into the object that `json` is in: all of them (but the seal), or what is known
+ * before the first step and the same on every machine (without step, records, stage, files, digest, created,
+ * tool_build). What cannot be written (a text that is not UTF-8, a value that is no JSON) is null there, and the
+ * status says so. Arrays need no data. */
 typedef enum ckpt_experiment_part { CKPT_WHOLE, CKPT_BEFORE_STEP_1 } ckpt_experiment_part;
-void ckpt_experiment_write(ckpt_json *json, const ckpt_experiment *experiment, ckpt_experiment_part part);
+ckpt_status ckpt_experiment_write(ckpt_json *json, const ckpt_experiment *experiment, ckpt_experiment_part part);
 
 /* A place of checkpoints: a directory. (s3:// names are refused: E-S3-001.) */
 typedef struct ckpt_location ckpt_location;

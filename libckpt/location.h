@@ -1,0 +1,31 @@
+/* Places of checkpoints: one table of functions a kind of place. */
+#ifndef CK_LOCATION_H
+#define CK_LOCATION_H
+
+#include "ckpt.h"
+#include "output.h"
+
+typedef struct ck_location_ops {
+  void (*close)(ckpt_location *location);
+  /* The numbers n of the step-<n> that are there, complete or not, ascending; freed with free(). */
+  ckpt_status (*list)(int64_t **steps, size_t *n_steps, ckpt_location *location, ckpt_error *error);
+  /* Begins step-<step>: its files are written through *stage, and seen by no reader until publish. Removes what
+   * killed writers left. */
+  ckpt_status (*stage)(ck_output **stage, ckpt_location *location, int64_t step, ckpt_error *error);
+  /* Makes the files durable and shows them at once, in place of what step-<step> held. */
+  ckpt_status (*publish)(ckpt_location *location, ck_output *stage, ckpt_error *error);
+  /* Ends a stage; one that was not published leaves nothing. */
+  void (*end)(ckpt_location *location, ck_output *stage);
+  /* Removes step-<step>; a torn one only if nothing but files of checkpoints is in it. */
+  ckpt_status (*remove)(ckpt_location *location, int64_t step, bool complete, ckpt_error *error);
+} ck_location_ops;
+
+/* The first member of every place's own struct. */
+struct ckpt_location {
+  const ck_location_ops *ops;
+  char *name;
+};
+
+ckpt_status ck_directory_open(ckpt_location **out, const char *name, bool create, ckpt_error *error);
+
+#endif
