@@ -481,7 +481,7 @@ SX_MATH float sx_cospi_f32(float x) {
 /* ---- erf ---------------------------------------------------------------- */
 
 /* erf(x) = x P(x^2/8 - 1), P one polynomial for |x| <= 3.9375, beyond which
- * the result is 1. */
+ * the result is 1. 0x1.81d5acp-13 is the hard case. */
 SX_MATH float sx_erf_f32(float x) {
   double a = sx_clamp_f64(sx_abs_f64((double)x), 0.0, 3.9375);
   double t = (a * a - 8.0) * 0.125;
@@ -500,7 +500,9 @@ SX_MATH float sx_erf_f32(float x) {
   p = p * z + (0x1.717efc78445c9p-4 + t * -0x1.3215d8b73d87cp-4);
   p = p * z + (0x1.0dabaf0613e4cp-3 + t * -0x1.b92e95c19392dp-4);
   p = p * z + (0x1.6a040781a499cp-2 + t * -0x1.69a0ccda3df47p-3);
-  return sx_nan_through_f32(x, sx_with_sign_f32((float)(a * p), x));
+  float y = sx_with_sign_f32((float)(a * p), x);
+  y = sx_hard_case_odd_f32(x, y, 0x3940ead6u, 0x3959af14u);
+  return sx_nan_through_f32(x, y);
 }
 
 /* ---- sqrt, rsqrt, pow, atan2 -------------------------------------------- */
