@@ -30,8 +30,10 @@ void sx_executable_free(sx_executable *executable);
 void sx_executable_bind(sx_executable *executable, uint32_t buffer, void *data);
 /* Executes all tasks. False: stopped, *why says where. Allocates nothing. */
 bool sx_executable_execute(sx_executable *executable, sx_stopped *why);
-/* Called after every node of a plan made without fusion and reuse: canonical bytes of the value. */
+/* Called at the end of each execution of a plan made without fusion and reuse, for every node in order but
+ * CONST and IOTA: canonical bytes of the value (row-major, every NaN the one NaN). Of an execution that
+ * stopped: for the nodes computed until then. NULL ends observing. False: no memory. */
 typedef void sx_observe(void *context, sx_id node, const void *data, int64_t n_bytes);
-void sx_executable_observe(sx_executable *executable, sx_observe *observe, void *context);
+bool sx_executable_observe(sx_executable *executable, sx_observe *observe, void *context);
 
 #endif

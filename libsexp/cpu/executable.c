@@ -1,0 +1,269 @@
+/* Executables: a plan's tasks resolved to kernels, with all memory they need.
+ *
+ * The memory is one piece: the plan's block of temporaries, then constants (CONST and IOTA, filled once),
+ * then scratch, which tasks use one after the other. A task's operands are addresses that follow from the
+ * plan, but that buffers from outside may be bound anew before each execution; so operands are kept as
+ * buffer and offset, and their addresses are filled in before the call. */
+#include "executable.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "../base/bug.h"
+#include "../ir/draw_key.h"
+#include "../pass/plan_parts.h"
+#include "canonical.h"
+#include "elementwise.h"
+#include "operand.h"
+#include "walk.h"
+
+/* A task made ready. */
+typedef struct step {
+  sx_task_kind kind;
+  sx_id node;
+  sx_call call;            /* NODE */
+  sx_fast_kernel *fast;    /* NULL: none */
+  sx_kernel *reference;
+  sx_operand *inputs;
+  uint32_t *input_buffers;
+  int64_t *input_offsets;  /* bytes */
+  sx_group *group;         /* ELEMENT */
+  sx_walk *walk;           /* COPY */
+  uint32_t source, target; /* buffers: COPY reads, NODE and COPY write */
+} step;
+
+struct sx_executable {
+  sx_cpu cpu;
+  const sx_plan *plan;
+  step *steps;
+  size_t n_steps;
+  void **data;   /* per buffer */
+  void *memory;  /* as allocated */
+  char *block, *scratch;
+  sx_fault fault;
+  sx_observe *observe;
+  void *observe_context;
+  void *observed; /* as allocated: the largest value */
+};
+
+/* ---- preparing ----------------------------------------------------------------------------------- */
+
+static sx_operand operand_of(const sx_plan *plan, sx_id id) {
+  const sx_node *node = sx_node_at(plan->graph, id);
+  return (sx_operand){.dtype = node->dtype, .rank = node->rank, .dims = node->dims, .strides = plan->views[id].strides};
+}
+
+static bool prepare_node(sx_executable *e, step *s, sx_id id, int64_t draw_seed, sx_arena *arena) {
+  const sx_node *node = sx_node_at(e->plan->graph, id);
+  s->kind = SX_TASK_NODE;
+  s->node = id;
+  s->target = e->plan->views[id].buffer;
+  s->fast = e->cpu.kernels->fast[node->op];
+  s->reference = sx_reference[node->op];
+  s->inputs = SX_NEW_N(arena, sx_operand, node->n_inputs);
+  s->input_buffers = SX_NEW_N(arena, uint32_t, node->n_inputs);
+  s->input_offsets = SX_NEW_N(arena, int64_t, node->n_inputs);
+  for (uint32_t i = 0; i < node->n_inputs; i++) {
+    const sx_view *view = &e->plan->views[node->inputs[i]];
+    s->inputs[i] = operand_of(e->plan, node->inputs[i]);
+    s->input_buffers[i] = view->buffer;
+    s->input_offsets[i] = view->offset * sx_element_bytes(s->inputs[i].dtype);
+  }
+  s->call = (sx_call){.node = node, .out = operand_of(e->plan, id), .inputs = s->inputs, .n_inputs = node->n_inputs,
+                      .fault = &e->fault, .pool = e->cpu.pool};
+  if (!s->reference) SX_BUG("no kernel computes %s", sx_op_describe(node->op)->name);
+  if (sx_op_describe(node->op)->class != SX_CLASS_RANDOM) return true;
+  return sx_draw_key(e->plan->graph, id, draw_seed, &s->call.stream_key);
+}
+
+static bool prepare_step(sx_executable *e, step *s, const sx_task *task, int64_t draw_seed, sx_arena *arena) {
+  s->kind = task->kind;
+  s->node = task->nodes[0];
+  s->target = task->target;
+  if (task->kind == SX_TASK_COPY) {
+    s->walk = SX_NEW(arena, sx_walk);
+    *s->walk = sx_walk_make(&e->plan->views[task->nodes[1]], sx_node_at(e->plan->graph, task->nodes[1]));
+    s->source = e->plan->views[task->nodes[1]].buffer;
+    return true;
+  }
+  bool alone = task->n_nodes == 1 && e->cpu.kernels->simd == SX_SIMD_REFERENCE;
+  if (task->kind == SX_TASK_NODE || alone) return prepare_node(e, s, task->nodes[0], draw_seed, arena);
+  s->group = sx_group_new(e->plan, task, e->cpu.kernels, arena);
+  return true;
+}
+
+static int64_t scratch_bytes(const sx_executable *e) {
+  int64_t most = 0;
+  int n_threads = sx_pool_threads(e->cpu.pool);
+  for (size_t i = 0; i < e->n_steps; i++) {
+    const step *s = &e->steps[i];
+    int64_t bytes = 0;
+    if (s->kind == SX_TASK_NODE) bytes = sx_kernel_scratch(e->cpu.kernels, e->plan->graph, s->node, n_threads);
+    if (s->kind == SX_TASK_ELEMENT) bytes = sx_group_scratch(s->group) * n_threads;
+    if (bytes > most) most = bytes;
+  }
+  return sx_aligned(most);
+}
+
+static bool is_known(const sx_buffer *buffer) {
+  return buffer->kind == SX_BUFFER_CONST || buffer->kind == SX_BUFFER_IOTA;
+}
+
+static int64_t known_bytes(const sx_plan *plan) {
+  int64_t bytes = 0;
+  for (size_t b = 0; b < plan->buffers.n; b++)
+    if (is_known(&plan->buffers.items[b])) bytes += (plan->buffers.items[b].n_bytes + 15) / 16 * 16;
+  return sx_aligned(bytes);
+}
+
+static void fill_known(const sx_buffer *buffer, void *data) {
+  if (buffer->kind == SX_BUFFER_CONST) {
+    bool is_float = sx_is_float(buffer->dtype);
+    sx_value value = {.f = is_float ? (float)buffer->value : 0.0f, .i = is_float ? 0 : (int32_t)buffer->value};
+    sx_store(data, buffer->dtype, 0, value);
+    return;
+  }
+  for (int64_t i = 0; i < buffer->n_bytes / 4; i++) ((int32_t *)data)[i] = (int32_t)i;
+}
+
+/* Addresses of all buffers but those from outside, which are bound. */
+static void place_buffers(sx_executable *e, char *known) {
+  for (size_t b = 0; b < e->plan->buffers.n; b++) {
+    const sx_buffer *buffer = &e->plan->buffers.items[b];
+    if (buffer->kind == SX_BUFFER_TEMPORARY) e->data[b] = e->block + buffer->offset;
+    if (!is_known(buffer)) continue;
+    e->data[b] = known;
+    fill_known(buffer, known);
+    known += (buffer->n_bytes + 15) / 16 * 16;
+  }
+}
+
+static char *align(void *pointer) { return (char *)pointer + (64 - (uintptr_t)pointer % 64) % 64; }
+
+sx_executable *sx_executable_new(const sx_cpu *cpu, const sx_plan *plan, int64_t draw_seed, sx_arena *arena) {
+  sx_executable *e = SX_NEW(arena, sx_executable);
+  e->cpu = *cpu;
+  e->plan = plan;
+  e->n_steps = plan->tasks.n;
+  e->steps = SX_NEW_N(arena, step, e->n_steps);
+  e->data = SX_NEW_N(arena, void *, plan->buffers.n);
+  for (size_t i = 0; i < e->n_steps; i++)
+    if (!prepare_step(e, &e->steps[i], &plan->tasks.items[i], draw_seed, arena)) return NULL;
+  int64_t known = known_bytes(plan), scratch = scratch_bytes(e);
+  if (plan->block_bytes > PTRDIFF_MAX - known - scratch - 64) return NULL;
+  e->memory = cpu->memory->allocate(cpu->memory->context, (size_t)(plan->block_bytes + known + scratch + 64));
+  if (!e->memory) return NULL;
+  e->block = align(e->memory);
+  e->scratch = e->block + plan->block_bytes + known;
+  for (size_t i = 0; i < e->n_steps; i++) e->steps[i].call.scratch = e->scratch;
+  place_buffers(e, e->block + plan->block_bytes);
+  return e;
+}
+
+void sx_executable_free(sx_executable *e) {
+  if (!e) return;
+  e->cpu.memory->release(e->cpu.memory->context, e->memory);
+  if (e->observed) e->cpu.memory->release(e->cpu.memory->context, e->observed);
+  e->memory = e->observed = NULL;
+}
+
+void sx_executable_bind(sx_executable *e, uint32_t buffer, void *data) { e->data[buffer] = data; }
+
+/* ---- executing ----------------------------------------------------------------------------------- */
+
+/* Where the ids of an operation are, and below what they must be. */
+static void find_ids(const sx_call *call, const sx_operand **ids, int64_t *limit) {
+  const sx_operand *first = &call->inputs[0], *out = &call->out;
+  *ids = first;
+  switch (call->node->op) {
+    case SX_OP_GATHER:
+      *ids = &call->inputs[1];
+      *limit = first->dims[0];
+      return;
+    case SX_OP_TAKE:
+      *ids = &call->inputs[1];
+      *limit = first->dims[call->node->ints[0]];
+      return;
+    case SX_OP_SCATTER: *limit = out->dims[0]; return;
+    case SX_OP_PUT: *limit = out->dims[call->node->ints[0]]; return;
+    case SX_OP_ONEHOT: *limit = out->dims[out->rank - 1]; return;
+    default: SX_BUG("%s takes no ids", sx_op_describe(call->node->op)->name);
+  }
+}
+
+static void explain(const step *s, int64_t at, sx_stopped *why) {
+  const sx_operand *ids = NULL;
+  int64_t limit = 0, place = 0, rest = at;
+  find_ids(&s->call, &ids, &limit);
+  for (int axis = ids->rank - 1; axis >= 0; axis--) {
+    place += rest % ids->dims[axis] * ids->strides[axis];
+    rest /= ids->dims[axis];
+  }
+  *why = (sx_stopped){s->node, at, sx_load(ids->data, ids->dtype, place).i, limit};
+}
+
+static void run_node(const sx_executable *e, step *s) {
+  for (uint32_t i = 0; i < s->call.n_inputs; i++)
+    s->inputs[i].data = (char *)e->data[s->input_buffers[i]] + s->input_offsets[i];
+  s->call.out.data = e->data[s->target];
+  if (!s->fast || !s->fast(&s->call)) s->reference(&s->call);
+}
+
+static void run_step(const sx_executable *e, step *s) {
+  switch (s->kind) {
+    case SX_TASK_ELEMENT: sx_group_run(s->group, e->data, e->scratch, e->cpu.pool); break;
+    case SX_TASK_COPY: sx_walk_copy(s->walk, e->data[s->source], e->data[s->target], e->cpu.pool); break;
+    case SX_TASK_NODE: run_node(e, s); break;
+  }
+}
+
+static void observe_node(const sx_executable *e, sx_id id) {
+  const sx_node *node = sx_node_at(e->plan->graph, id);
+  const sx_view *view = &e->plan->views[id];
+  if (node->op == SX_OP_CONST || node->op == SX_OP_IOTA || view->buffer == UINT32_MAX) return;
+  sx_walk walk = sx_walk_make(view, node);
+  void *value = align(e->observed);
+  sx_walk_copy(&walk, e->data[view->buffer], value, e->cpu.pool);
+  sx_canonical_nans(value, node->dtype, walk.n);
+  e->observe(e->observe_context, id, value, walk.n * walk.bytes);
+}
+
+/* Of the first n_done steps, and of what came from outside. */
+static void observe_all(const sx_executable *e, size_t n_done) {
+  for (sx_id id = 0; id < e->plan->graph->nodes.n; id++) {
+    uint32_t buffer = e->plan->views[id].buffer;
+    if (buffer == UINT32_MAX) continue;
+    const sx_buffer *held = &e->plan->buffers.items[buffer];
+    if (held->kind == SX_BUFFER_EXTERNAL || held->first < n_done) observe_node(e, id);
+  }
+}
+
+bool sx_executable_execute(sx_executable *e, sx_stopped *why) {
+  size_t n_done = 0;
+  bool stopped = false;
+  atomic_store_explicit(&e->fault.at, INT64_MAX, memory_order_relaxed);
+  for (; n_done < e->n_steps && !stopped; n_done++) {
+    step *s = &e->steps[n_done];
+    run_step(e, s);
+    int64_t at = atomic_load_explicit(&e->fault.at, memory_order_relaxed);
+    stopped = at != INT64_MAX;
+    if (stopped) explain(s, at, why);
+  }
+  if (e->observe) observe_all(e, stopped ? n_done - 1 : n_done);
+  return !stopped;
+}
+
+bool sx_executable_observe(sx_executable *e, sx_observe *observe, void *context) {
+  int64_t most = 0;
+  for (sx_id id = 0; id < e->plan->graph->nodes.n; id++) {
+    const sx_node *node = sx_node_at(e->plan->graph, id);
+    int64_t bytes = sx_node_elements(node) * sx_element_bytes(node->dtype);
+    if (bytes > most && node->op != SX_OP_CONST && node->op != SX_OP_IOTA) most = bytes;
+  }
+  if (observe && !e->observed)
+    e->observed = e->cpu.memory->allocate(e->cpu.memory->context, (size_t)most + 64);
+  if (observe && !e->observed) return false;
+  e->observe = observe;
+  e->observe_context = context;
+  return true;
+}
