@@ -35,13 +35,15 @@ LIBSEXP_SOURCES := \
   libsexp/pass/fuse.c libsexp/pass/memory.c libsexp/pass/pack.c libsexp/pass/plan.c libsexp/pass/plan_print.c \
   libsexp/pass/schedule.c libsexp/pass/view.c \
   libsexp/cpu/reference.c libsexp/cpu/reference_contract.c libsexp/cpu/reference_element.c libsexp/cpu/reference_index.c \
-  libsexp/cpu/reference_move.c libsexp/cpu/reference_random.c libsexp/cpu/reference_reduce.c libsexp/cpu/reference_scan.c \
+  libsexp/cpu/reference_move.c libsexp/cpu/reference_random.c libsexp/cpu/reference_reduce.c libsexp/cpu/reference_scan.c libsexp/cpu/scratch.c \
   libsexp/cpu/threads.c \
   libsexp/run/data_arrays.c libsexp/run/data_csv.c libsexp/run/data_idx.c libsexp/run/data_manifest.c \
   libsexp/run/data_windows.c libsexp/run/dataset.c libsexp/run/encoding.c libsexp/run/files.c
 
 # Compiled once for every SIMD level of the architecture.
-LIBSEXP_LEVEL_SOURCES :=
+LIBSEXP_LEVEL_SOURCES := \
+  libsexp/cpu/kernel_set.c libsexp/cpu/kernels_conv.c libsexp/cpu/kernels_einsum.c libsexp/cpu/kernels_element.c \
+  libsexp/cpu/kernels_gemm.c libsexp/cpu/kernels_pack.c
 
 LIBSEXP_HEADERS := libsexp/sexp.h
 PRELUDE := $(sort $(wildcard libsexp/lang/prelude/*.sexp))

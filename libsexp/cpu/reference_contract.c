@@ -83,7 +83,7 @@ void sx_reference_einsum(const sx_call *call) {
   int64_t outer[SX_RANK_MAX] = {0}, inner[2 * SX_RANK_MAX] = {0};
   for (int64_t k = 0; k < n_out; k++) {
     int64_t base_a = place(outer, sum.out_a, sum.n_out), base_b = place(outer, sum.out_b, sum.n_out);
-    product value = {0};
+    product value = {.n = 0};
     for (int64_t j = 0; j < n_contracted; j++) {
       int64_t at_a = base_a + place(inner, sum.in_a, sum.n_contracted);
       int64_t at_b = base_b + place(inner, sum.in_b, sum.n_contracted);
@@ -108,7 +108,7 @@ void sx_reference_conv(const sx_call *call) {
   int64_t at[SX_RANK_MAX] = {0};
   int64_t n_out = sx_operand_count(out);
   for (int64_t k = 0; k < n_out; k++) {
-    product value = {0};
+    product value = {.n = 0};
     for (int64_t row = 0; row < w->dims[1]; row++)
       for (int64_t column = 0; column < w->dims[2]; column++)
         for (int64_t channel = 0; channel < w->dims[3]; channel++)
@@ -125,20 +125,25 @@ static float pixel_seen(const sx_operand *dy, int64_t n, int64_t row, int64_t co
   return pixel(dy, n, row / stride, column / stride, out);
 }
 
+float sx_reference_conv_data_at(const sx_call *call, const int64_t at[4]) {
+  const sx_operand *dy = &call->inputs[0], *w = &call->inputs[1];
+  int64_t stride = call->node->ints[0], padding = call->node->ints[1];
+  product value = {.n = 0};
+  for (int64_t row = 0; row < w->dims[1]; row++)
+    for (int64_t column = 0; column < w->dims[2]; column++)
+      for (int64_t o = 0; o < w->dims[0]; o++)
+        product_add(&value, pixel_seen(dy, at[0], at[1] + padding - row, at[2] + padding - column, stride, o),
+                    sx_operand_load(w, (int64_t[]){o, row, column, at[3]}).f);
+  return product_result(&value);
+}
+
 /* dx [n h w c] = sum over (kh, kw, o) of dy [n oh ow o] and w [o kh kw c]. */
 void sx_reference_conv_data(const sx_call *call) {
-  const sx_operand *dy = &call->inputs[0], *w = &call->inputs[1], *out = &call->out;
-  int64_t stride = call->node->ints[0], padding = call->node->ints[1];
+  const sx_operand *out = &call->out;
   int64_t at[SX_RANK_MAX] = {0};
   int64_t n_out = sx_operand_count(out);
   for (int64_t k = 0; k < n_out; k++) {
-    product value = {0};
-    for (int64_t row = 0; row < w->dims[1]; row++)
-      for (int64_t column = 0; column < w->dims[2]; column++)
-        for (int64_t o = 0; o < w->dims[0]; o++)
-          product_add(&value, pixel_seen(dy, at[0], at[1] + padding - row, at[2] + padding - column, stride, o),
-                      sx_operand_load(w, (int64_t[]){o, row, column, at[3]}).f);
-    sx_store(out->data, out->dtype, k, (sx_value){.f = product_result(&value)});
+    sx_store(out->data, out->dtype, k, (sx_value){.f = sx_reference_conv_data_at(call, at)});
     sx_index_next(at, out->dims, out->rank);
   }
 }
@@ -150,7 +155,7 @@ void sx_reference_conv_weight(const sx_call *call) {
   int64_t at[SX_RANK_MAX] = {0};
   int64_t n_out = sx_operand_count(out);
   for (int64_t k = 0; k < n_out; k++) {
-    product value = {0};
+    product value = {.n = 0};
     for (int64_t n = 0; n < dy->dims[0]; n++)
       for (int64_t row = 0; row < dy->dims[1]; row++)
         for (int64_t column = 0; column < dy->dims[2]; column++)

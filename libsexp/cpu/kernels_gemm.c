@@ -1,0 +1,238 @@
+/* The product: panels of both sides are packed, a tile of the result is kept in registers while it runs
+ * through one block of the contracted index, and is then stored (first block) or added (the others).
+ *
+ * Blocks as in Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008. Threads
+ * take rectangles of the result; every element's order is the same in any of them. */
+#include "fma.h"
+#include "gemm.h"
+
+#if defined(__AVX512F__)
+enum { TILE_ROWS = 14, TILE_VECTORS = 2, BLOCK_ROWS = 168, BLOCK_COLUMNS = 512, ROW_PANEL_STAYS = 1 };
+#elif defined(__AVX2__)
+enum { TILE_ROWS = 6, TILE_VECTORS = 2, BLOCK_ROWS = 144, BLOCK_COLUMNS = 2048, ROW_PANEL_STAYS = 0 };
+#else
+enum { TILE_ROWS = 4, TILE_VECTORS = 2, BLOCK_ROWS = 96, BLOCK_COLUMNS = 1024, ROW_PANEL_STAYS = 0 };
+#endif
+enum { TILE_COLUMNS = TILE_VECTORS * SX_LANES, DEPTH = SX_GEMM_DEPTH };
+
+/* ---- the tile --------------------------------------------------------------- */
+
+typedef struct tile_store {
+  float *c;
+  const int64_t *rows, *columns; /* offsets of the tile's rows and columns in c */
+  int n_rows, n_columns;
+  bool contiguous; /* the columns lie side by side and fill whole registers */
+  bool first;      /* of the blocks: store, else add */
+} tile_store;
+
+SX_INLINE void store_tile(const int rows, const int vectors, sx_floats sums[TILE_ROWS][TILE_VECTORS], const tile_store *to) {
+  if (to->contiguous) {
+    SX_UNROLL for (int r = 0; r < rows; r++) SX_UNROLL for (int v = 0; v < vectors; v++) {
+      float *c = to->c + to->rows[r] + to->columns[0] + v * SX_LANES;
+      if (!to->first) sums[r][v] = sx_floats_load(c) + sums[r][v];
+      sx_floats_store(c, sums[r][v]);
+    }
+    return;
+  }
+  float buffer[TILE_ROWS][TILE_COLUMNS];
+  SX_UNROLL for (int r = 0; r < rows; r++) SX_UNROLL for (int v = 0; v < vectors; v++)
+    sx_floats_store(&buffer[r][v * SX_LANES], sums[r][v]);
+  for (int r = 0; r < rows; r++)
+    for (int j = 0; j < to->n_columns; j++) {
+      float *c = to->c + to->rows[r] + to->columns[j];
+      *c = to->first ? buffer[r][j] : *c + buffer[r][j];
+    }
+}
+
+/* sums[r][v] = fma over the block of rows a[k][TILE_ROWS] and columns b[k][TILE_COLUMNS]. */
+SX_INLINE void tile(const int rows, const int vectors, int64_t depth, const float *a, const float *b, const tile_store *to) {
+  sx_floats sums[TILE_ROWS][TILE_VECTORS];
+  SX_UNROLL for (int r = 0; r < rows; r++) SX_UNROLL for (int v = 0; v < vectors; v++) sums[r][v] = (sx_floats){0};
+  for (int64_t k = 0; k < depth; k++) {
+    sx_floats columns[TILE_VECTORS];
+    SX_UNROLL for (int v = 0; v < vectors; v++) columns[v] = sx_floats_load(b + v * SX_LANES);
+    SX_UNROLL for (int r = 0; r < rows; r++) {
+      sx_floats row = sx_floats_spread(a[r]);
+      SX_UNROLL for (int v = 0; v < vectors; v++) sx_floats_fma(&sums[r][v], row, columns[v]);
+    }
+    a += TILE_ROWS;
+    b += TILE_COLUMNS;
+  }
+  store_tile(rows, vectors, sums, to);
+}
+
+typedef void tile_function(int64_t depth, const float *a, const float *b, const tile_store *to);
+
+#define TILE(rows, vectors)                                                                                     \
+  static void tile_##rows##_##vectors(int64_t depth, const float *a, const float *b, const tile_store *to) {    \
+    tile(rows, vectors, depth, a, b, to);                                                                       \
+  }
+#define TILES(rows) TILE(rows, 1) TILE(rows, 2)
+TILES(1) TILES(2) TILES(3) TILES(4)
+#if defined(__AVX2__)
+TILES(5) TILES(6)
+#endif
+#if defined(__AVX512F__)
+TILES(7) TILES(8) TILES(9) TILES(10) TILES(11) TILES(12) TILES(13) TILES(14)
+#endif
+#define ROW(rows) {tile_##rows##_1, tile_##rows##_2}
+static tile_function *const tiles[TILE_ROWS][TILE_VECTORS] = {
+    ROW(1), ROW(2), ROW(3), ROW(4),
+#if defined(__AVX2__)
+    ROW(5), ROW(6),
+#endif
+#if defined(__AVX512F__)
+    ROW(7), ROW(8), ROW(9), ROW(10), ROW(11), ROW(12), ROW(13), ROW(14),
+#endif
+};
+#undef ROW
+
+/* ---- blocks ------------------------------------------------------------------ */
+
+typedef struct rectangle {
+  int64_t first_row, end_row, first_column, end_column;
+} rectangle;
+
+/* One thread's state: its panels, and where its block's rows and columns lie in c. */
+typedef struct worker {
+  const sx_gemm *gemm;
+  int64_t batch_row, batch_column, batch_c; /* offsets of the batch */
+  float *row_panels, *column_panels;
+  int64_t rows[BLOCK_ROWS], columns[BLOCK_COLUMNS + TILE_COLUMNS];
+} worker;
+
+static void panel_offsets(const sx_gemm_walk *walk, int64_t base, int64_t first, int64_t count, int64_t *offsets) {
+  sx_gemm_place places[SX_GEMM_PANEL];
+  for (int64_t k = 0; k < count; k += SX_GEMM_PANEL) {
+    int64_t n = sx_min_i64(SX_GEMM_PANEL, count - k);
+    SX_AT_LEVEL(sx_gemm_places)(walk, first + k, n, places);
+    for (int64_t j = 0; j < n; j++) offsets[k + j] = base + places[j].offset;
+  }
+}
+
+static bool lie_side_by_side(const int64_t *offsets, int n) {
+  for (int j = 1; j < n; j++)
+    if (offsets[j] != offsets[0] + j) return false;
+  return true;
+}
+
+static void run_tile(const worker *work, int64_t row, int64_t n_rows, int64_t column, int64_t n_columns, int64_t depth,
+                     bool first) {
+  int rows = (int)sx_min_i64(TILE_ROWS, n_rows - row), columns = (int)sx_min_i64(TILE_COLUMNS, n_columns - column);
+  int vectors = (columns + SX_LANES - 1) / SX_LANES;
+  tile_store to = {
+      .c = work->gemm->c,
+      .rows = work->rows + row,
+      .columns = work->columns + column,
+      .n_rows = rows,
+      .n_columns = columns,
+      .contiguous = columns % SX_LANES == 0 && lie_side_by_side(work->columns + column, columns),
+      .first = first,
+  };
+  tiles[rows - 1][vectors - 1](depth, work->row_panels + row * depth, work->column_panels + column * depth, &to);
+}
+
+static void run_tiles(const worker *work, int64_t n_rows, int64_t n_columns, int64_t depth, bool first) {
+  if (ROW_PANEL_STAYS) {
+    for (int64_t row = 0; row < n_rows; row += TILE_ROWS)
+      for (int64_t column = 0; column < n_columns; column += TILE_COLUMNS)
+        run_tile(work, row, n_rows, column, n_columns, depth, first);
+  } else {
+    for (int64_t column = 0; column < n_columns; column += TILE_COLUMNS)
+      for (int64_t row = 0; row < n_rows; row += TILE_ROWS)
+        run_tile(work, row, n_rows, column, n_columns, depth, first);
+  }
+}
+
+static int64_t block_begin(const sx_gemm *gemm, int64_t j) {
+  return gemm->block_begin ? gemm->block_begin(gemm->context, j) : sx_min_i64(j * DEPTH, gemm->k);
+}
+
+static void run_rectangle(worker *work, rectangle part) {
+  const sx_gemm *gemm = work->gemm;
+  for (int64_t column = part.first_column; column < part.end_column; column += BLOCK_COLUMNS) {
+    int64_t n_columns = sx_min_i64(BLOCK_COLUMNS, part.end_column - column);
+    panel_offsets(&gemm->c_columns, 0, column, n_columns, work->columns);
+    for (int64_t j = 0; j < gemm->n_blocks; j++) {
+      int64_t begin = block_begin(gemm, j), depth = block_begin(gemm, j + 1) - begin;
+      SX_AT_LEVEL(sx_gemm_pack)(&gemm->column_side, work->batch_column, column, n_columns, begin, depth, TILE_COLUMNS,
+                                work->column_panels);
+      for (int64_t row = part.first_row; row < part.end_row; row += BLOCK_ROWS) {
+        int64_t n_rows = sx_min_i64(BLOCK_ROWS, part.end_row - row);
+        panel_offsets(&gemm->c_rows, work->batch_c, row, n_rows, work->rows);
+        SX_AT_LEVEL(sx_gemm_pack)(&gemm->row_side, work->batch_row, row, n_rows, begin, depth, TILE_ROWS,
+                                  work->row_panels);
+        run_tiles(work, n_rows, n_columns, depth, j == 0);
+      }
+    }
+  }
+}
+
+/* ---- threads ------------------------------------------------------------------ */
+
+typedef struct job {
+  const sx_gemm *gemm;
+  int64_t row_cuts, column_cuts; /* every batch is cut into so many rectangles */
+  char *scratch;
+  int64_t scratch_bytes; /* of each thread */
+} job;
+
+static int64_t cut(int64_t n, int64_t tile, int64_t cuts, int64_t index) {
+  int64_t n_tiles = sx_ceil_div(n, tile);
+  return sx_min_i64(n, n_tiles * index / cuts * tile);
+}
+
+static void run_units(void *context, int64_t begin, int64_t end, int thread) {
+  const job *work = context;
+  const sx_gemm *gemm = work->gemm;
+  worker mine = {.gemm = gemm};
+  mine.row_panels = (float *)(void *)(work->scratch + thread * work->scratch_bytes);
+  mine.column_panels = mine.row_panels + (sx_min_i64(gemm->m, BLOCK_ROWS) + SX_GEMM_PANEL) * DEPTH;
+  for (int64_t unit = begin; unit < end; unit++) {
+    int64_t batch = unit / (work->row_cuts * work->column_cuts), cell = unit % (work->row_cuts * work->column_cuts);
+    int64_t row_cut = cell / work->column_cuts, column_cut = cell % work->column_cuts;
+    sx_gemm_place place;
+    SX_AT_LEVEL(sx_gemm_places)(&gemm->batch_rows, batch, 1, &place);
+    mine.batch_row = place.offset;
+    SX_AT_LEVEL(sx_gemm_places)(&gemm->batch_columns, batch, 1, &place);
+    mine.batch_column = place.offset;
+    SX_AT_LEVEL(sx_gemm_places)(&gemm->batch_c, batch, 1, &place);
+    mine.batch_c = place.offset;
+    run_rectangle(&mine, (rectangle){cut(gemm->m, TILE_ROWS, work->row_cuts, row_cut),
+                                     cut(gemm->m, TILE_ROWS, work->row_cuts, row_cut + 1),
+                                     cut(gemm->n, TILE_COLUMNS, work->column_cuts, column_cut),
+                                     cut(gemm->n, TILE_COLUMNS, work->column_cuts, column_cut + 1)});
+  }
+}
+
+/* Cuts each batch so that all threads have work and pack as little as possible. */
+static void choose_cuts(job *work, int n_threads) {
+  const sx_gemm *gemm = work->gemm;
+  work->row_cuts = work->column_cuts = 1;
+  if (gemm->n_batches >= 4 * n_threads) return;
+  int64_t row_tiles = sx_ceil_div(gemm->m, TILE_ROWS), column_tiles = sx_ceil_div(gemm->n, TILE_COLUMNS);
+  int64_t best = INT64_MAX;
+  for (int64_t rows = 1; rows <= n_threads; rows++) {
+    int64_t columns = n_threads / rows;
+    if (rows > row_tiles || columns > column_tiles) continue;
+    int64_t tiles_each = sx_ceil_div(row_tiles, rows) * sx_ceil_div(column_tiles, columns);
+    int64_t packed_each = gemm->m / rows + gemm->n / columns;
+    int64_t cost = tiles_each * TILE_ROWS * TILE_COLUMNS + packed_each * 8;
+    if (cost >= best) continue;
+    best = cost;
+    work->row_cuts = rows;
+    work->column_cuts = columns;
+  }
+}
+
+void SX_AT_LEVEL(sx_gemm_run)(const sx_gemm *gemm, sx_pool *pool, void *scratch) {
+  job work = {.gemm = gemm, .scratch = scratch, .scratch_bytes = sx_gemm_scratch_bytes(gemm->m, gemm->n)};
+  int n_threads = sx_pool_threads(pool);
+  choose_cuts(&work, n_threads);
+  int64_t n_units = gemm->n_batches * work.row_cuts * work.column_cuts;
+  bool small = gemm->n_batches * gemm->m * gemm->n * gemm->k < SX_GEMM_SMALL;
+  if (n_threads == 1 || n_units == 1 || small)
+    run_units(&work, 0, n_units, 0);
+  else
+    sx_pool_run(pool, n_units, 1, run_units, &work);
+}

@@ -1,0 +1,164 @@
+/* Packing of a side of a product into panels. Three ways: the panel's elements lie side by side (copy),
+ * the contracted index runs through memory (transpose small squares), or neither (element by element).
+ * Windows of an image are runs too, cut where the kernel goes on to its next place; a run that leaves the
+ * image is read from zeros. */
+#include "gemm.h"
+#include "level.h"
+
+enum { SQUARE = 8, SHORTEST_RUN = 4 };
+
+void SX_AT_LEVEL(sx_gemm_places)(const sx_gemm_walk *walk, int64_t first, int64_t n, sx_gemm_place *places) {
+  int64_t index[SX_RANK_MAX] = {0};
+  sx_gemm_place at = {0, 0, 0};
+  for (int axis = walk->n - 1; axis >= 0; axis--) {
+    const sx_gemm_axis *a = &walk->axes[axis];
+    index[axis] = first % a->dim;
+    first /= a->dim;
+    at.offset += index[axis] * a->stride;
+    at.y += index[axis] * a->y;
+    at.x += index[axis] * a->x;
+  }
+  for (int64_t k = 0; k < n; k++) {
+    places[k] = at;
+    for (int axis = walk->n - 1; axis >= 0; axis--) {
+      const sx_gemm_axis *a = &walk->axes[axis];
+      int64_t steps = ++index[axis] < a->dim ? 1 : 1 - a->dim;
+      at.offset += steps * a->stride;
+      at.y += steps * a->y;
+      at.x += steps * a->x;
+      if (steps == 1) break;
+      index[axis] = 0;
+    }
+  }
+}
+
+/* A panel being packed: where its indices and the block's depths lead. */
+typedef struct panel {
+  const sx_gemm_side *side;
+  const sx_gemm_place *rows, *depths;
+  int n_rows, width;
+  int64_t base;
+  float *out;
+} panel;
+
+SX_INLINE bool is_inside(const sx_gemm_side *side, const sx_gemm_place *a, const sx_gemm_place *b) {
+  uint64_t y = (uint64_t)(side->y0 + a->y + b->y), x = (uint64_t)(side->x0 + a->x + b->x);
+  return y < (uint64_t)side->height && x < (uint64_t)side->width;
+}
+
+SX_INLINE float element(const panel *p, int64_t row, int64_t k) {
+  const sx_gemm_place *a = &p->rows[row], *b = &p->depths[k];
+  if (!is_inside(p->side, a, b)) return 0.0f;
+  return sx_load(p->side->data, p->side->dtype, p->base + a->offset + b->offset).f;
+}
+
+static void pack_elements(const panel *p, int64_t first, int64_t end) {
+  for (int64_t k = first; k < end; k++)
+    for (int row = 0; row < p->width; row++) p->out[k * p->width + row] = row < p->n_rows ? element(p, row, k) : 0.0f;
+}
+
+/* Length of the run of places from first on that lie side by side at one place of the image. */
+static int64_t run_length(const sx_gemm_place *places, int64_t first, int64_t n) {
+  int64_t end = first + 1;
+  while (end < n && places[end].offset == places[first].offset + (end - first) && places[end].y == places[first].y &&
+         places[end].x == places[first].x)
+    end++;
+  return end - first;
+}
+
+/* Panel elements side by side: for each depth, runs of the panel are copied or cleared. */
+static void pack_rows(const panel *p, int64_t depth) {
+  int64_t run = run_length(p->rows, 0, p->n_rows);
+  const float *data = p->side->data;
+  for (int64_t k = 0; k < depth; k++) {
+    float *out = p->out + k * p->width;
+    for (int64_t row = 0, n; row < p->n_rows; row += n) {
+      n = run == p->n_rows ? run : run_length(p->rows, row, p->n_rows);
+      if (is_inside(p->side, &p->rows[row], &p->depths[k]))
+        memcpy(out + row, data + p->base + p->rows[row].offset + p->depths[k].offset, (size_t)n * 4);
+      else
+        memset(out + row, 0, (size_t)n * 4);
+    }
+    for (int row = p->n_rows; row < p->width; row++) out[row] = 0.0f;
+  }
+}
+
+static const float zeros[SX_GEMM_DEPTH];
+
+/* The columns of 8 rows of 8 become rows of the panel. */
+SX_INLINE void transpose_square(const float *const from[SQUARE], int64_t at, float *to, int64_t step) {
+#if defined(__AVX2__)
+  __m256 r0 = _mm256_loadu_ps(from[0] + at), r1 = _mm256_loadu_ps(from[1] + at), r2 = _mm256_loadu_ps(from[2] + at),
+         r3 = _mm256_loadu_ps(from[3] + at), r4 = _mm256_loadu_ps(from[4] + at), r5 = _mm256_loadu_ps(from[5] + at),
+         r6 = _mm256_loadu_ps(from[6] + at), r7 = _mm256_loadu_ps(from[7] + at);
+  __m256 t0 = _mm256_unpacklo_ps(r0, r1), t1 = _mm256_unpackhi_ps(r0, r1), t2 = _mm256_unpacklo_ps(r2, r3),
+         t3 = _mm256_unpackhi_ps(r2, r3), t4 = _mm256_unpacklo_ps(r4, r5), t5 = _mm256_unpackhi_ps(r4, r5),
+         t6 = _mm256_unpacklo_ps(r6, r7), t7 = _mm256_unpackhi_ps(r6, r7);
+  r0 = _mm256_shuffle_ps(t0, t2, 0x44), r1 = _mm256_shuffle_ps(t0, t2, 0xee);
+  r2 = _mm256_shuffle_ps(t1, t3, 0x44), r3 = _mm256_shuffle_ps(t1, t3, 0xee);
+  r4 = _mm256_shuffle_ps(t4, t6, 0x44), r5 = _mm256_shuffle_ps(t4, t6, 0xee);
+  r6 = _mm256_shuffle_ps(t5, t7, 0x44), r7 = _mm256_shuffle_ps(t5, t7, 0xee);
+  _mm256_storeu_ps(to, _mm256_permute2f128_ps(r0, r4, 0x20));
+  _mm256_storeu_ps(to + step, _mm256_permute2f128_ps(r1, r5, 0x20));
+  _mm256_storeu_ps(to + 2 * step, _mm256_permute2f128_ps(r2, r6, 0x20));
+  _mm256_storeu_ps(to + 3 * step, _mm256_permute2f128_ps(r3, r7, 0x20));
+  _mm256_storeu_ps(to + 4 * step, _mm256_permute2f128_ps(r0, r4, 0x31));
+  _mm256_storeu_ps(to + 5 * step, _mm256_permute2f128_ps(r1, r5, 0x31));
+  _mm256_storeu_ps(to + 6 * step, _mm256_permute2f128_ps(r2, r6, 0x31));
+  _mm256_storeu_ps(to + 7 * step, _mm256_permute2f128_ps(r3, r7, 0x31));
+#else
+  for (int k = 0; k < SQUARE; k++)
+    for (int row = 0; row < SQUARE; row++) to[k * step + row] = from[row][at + k];
+#endif
+}
+
+/* Depths first to end - 1 are one run: squares are transposed. The last square of a line of the panel
+ * spills into the next line, so squares go from right to left and lines are written in order. */
+static void pack_run(const panel *p, int64_t first, int64_t end) {
+  const float *from[SX_GEMM_PANEL + SQUARE];
+  const float *data = p->side->data;
+  for (int row = 0; row < p->width + SQUARE; row++) {
+    bool inside = row < p->n_rows && is_inside(p->side, &p->rows[row], &p->depths[first]);
+    from[row] = inside ? data + p->base + p->rows[row].offset + p->depths[first].offset : zeros;
+  }
+  int64_t k = 0, n = end - first;
+  for (; k + SQUARE <= n; k += SQUARE)
+    for (int row = (p->width - 1) / SQUARE * SQUARE; row >= 0; row -= SQUARE)
+      transpose_square(from + row, k, p->out + (first + k) * p->width + row, p->width);
+  for (; k < n; k++)
+    for (int row = 0; row < p->width; row++) p->out[(first + k) * p->width + row] = from[row][k];
+}
+
+static void pack_depths(const panel *p, int64_t depth) {
+  for (int64_t k = 0, n; k < depth; k += n) {
+    n = run_length(p->depths, k, depth);
+    pack_run(p, k, k + n);
+  }
+}
+
+/* Whether most of the places lie in runs. */
+static bool has_runs(const sx_gemm_place *places, int64_t n) {
+  int64_t n_runs = 0;
+  for (int64_t k = 0; k < n; n_runs++) k += run_length(places, k, n);
+  return n_runs * SHORTEST_RUN <= n;
+}
+
+void SX_AT_LEVEL(sx_gemm_pack)(const sx_gemm_side *side, int64_t batch, int64_t first, int64_t n, int64_t first_depth,
+                               int64_t depth, int width, float *panels) {
+  sx_gemm_place rows[SX_GEMM_PANEL], depths[SX_GEMM_DEPTH];
+  SX_AT_LEVEL(sx_gemm_places)(&side->depth, first_depth, depth, depths);
+  bool deep = has_runs(depths, depth);
+  for (int64_t row = 0; row < n; row += width, panels += width * depth) {
+    int n_rows = (int)sx_min_i64(width, n - row);
+    SX_AT_LEVEL(sx_gemm_places)(&side->rows, first + row, n_rows, rows);
+    panel p = {side, rows, depths, n_rows, width, side->base + batch, panels};
+    if (side->dtype != SX_F32)
+      pack_elements(&p, 0, depth);
+    else if (has_runs(rows, n_rows))
+      pack_rows(&p, depth);
+    else if (deep)
+      pack_depths(&p, depth);
+    else
+      pack_elements(&p, 0, depth);
+  }
+}

@@ -1,0 +1,30 @@
+/* How much scratch a node's kernels may use: enough for the reference loop and for every level. */
+#include "gemm.h"
+#include "operand.h"
+
+static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/* f32 sums of a result in a short float. */
+static int64_t wide_bytes(const sx_node *node) {
+  bool is_short = node->dtype == SX_BF16 || node->dtype == SX_F16;
+  return is_short ? round_up(sx_node_elements(node) * 4) : 0;
+}
+
+/* Packed panels: a kernel's rows and columns are both at most the result's elements. */
+static int64_t product_bytes(const sx_node *node, int n_threads) {
+  int64_t n = sx_node_elements(node);
+  return wide_bytes(node) + n_threads * sx_gemm_scratch_bytes(n, n);
+}
+
+int64_t sx_kernel_scratch(const sx_kernel_set *set, const sx_graph *graph, sx_id id, int n_threads) {
+  const sx_node *node = sx_node_at(graph, id);
+  switch (node->op) {
+    case SX_OP_SCATTER:
+    case SX_OP_PUT: return wide_bytes(node);
+    case SX_OP_EINSUM:
+    case SX_OP_CONV:
+    case SX_OP_CONVDATA:
+    case SX_OP_CONVWEIGHT: return set->simd == SX_SIMD_REFERENCE ? 0 : product_bytes(node, n_threads);
+    default: return 0;
+  }
+}
