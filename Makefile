@@ -37,8 +37,12 @@ LIBSEXP_SOURCES := \
   libsexp/cpu/reference.c libsexp/cpu/reference_contract.c libsexp/cpu/reference_element.c libsexp/cpu/reference_index.c \
   libsexp/cpu/reference_move.c libsexp/cpu/reference_random.c libsexp/cpu/reference_reduce.c libsexp/cpu/reference_scan.c libsexp/cpu/scratch.c \
   libsexp/cpu/threads.c \
-  libsexp/run/data_arrays.c libsexp/run/data_csv.c libsexp/run/data_idx.c libsexp/run/data_manifest.c \
-  libsexp/run/data_windows.c libsexp/run/dataset.c libsexp/run/encoding.c libsexp/run/files.c
+  libsexp/run/bind.c libsexp/run/data_arrays.c libsexp/run/data_csv.c libsexp/run/data_idx.c \
+  libsexp/run/data_manifest.c libsexp/run/data_windows.c libsexp/run/dataset.c libsexp/run/diagnostics.c \
+  libsexp/run/digests.c libsexp/run/encoding.c libsexp/run/evaluation.c libsexp/run/files.c libsexp/run/generating.c \
+  libsexp/run/loader.c libsexp/run/messages.c libsexp/run/parameters.c libsexp/run/run.c libsexp/run/step.c \
+  libsexp/run/sum_tree.c libsexp/run/training.c \
+  libsexp/api.c libsexp/compile.c libsexp/describe.c
 
 # Compiled once for every SIMD level of the architecture.
 LIBSEXP_LEVEL_SOURCES := \

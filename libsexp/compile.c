@@ -1,0 +1,204 @@
+/* The list of passes, and the driver that takes every graph of a program through it. */
+#include "compile.h"
+
+#include <string.h>
+
+#include "base/sha256.h"
+#include "pass/pass.h"
+
+typedef struct pass_row {
+  const char *name;
+  sx_pass *function;
+  sx_stage needs, gives;
+  bool optimizes; /* left out without optimization; it changes no bit of a result */
+} pass_row;
+
+static const pass_row passes[] = {
+    {"gradient", sx_pass_gradient, SX_STAGE_BUILT, SX_STAGE_EXPANDED, false},
+    {"simplify", sx_pass_simplify, SX_STAGE_EXPANDED, SX_STAGE_EXPANDED, true},
+    {"cse", sx_pass_cse, SX_STAGE_EXPANDED, SX_STAGE_EXPANDED, true},
+    {"dce", sx_pass_dce, SX_STAGE_EXPANDED, SX_STAGE_READY, false},
+};
+enum { N_PASSES = sizeof passes / sizeof *passes };
+
+const char *sx_pass_name(size_t i) { return i < N_PASSES ? passes[i].name : NULL; }
+
+typedef struct compiler {
+  sx_compiled *compiled;
+  sx_program *program;
+  const sx_compile_options *options;
+} compiler;
+
+/* ---- one graph ---- */
+
+static bool run_pass(compiler *c, sx_unit *unit, const pass_row *row) {
+  sx_diags *diags = &c->program->diags;
+  bool skipped = row->optimizes && !c->options->optimize;
+  if (!skipped) {
+    unit->graph = row->function(unit->graph, diags);
+    if (!unit->graph || !sx_graph_verify(unit->graph, row->gives, diags)) return false;
+  }
+  if (c->options->dump_after && !strcmp(c->options->dump_after, row->name))
+    sx_graph_print(c->options->dump, unit->graph, false);
+  return true;
+}
+
+static bool compile_unit(compiler *c, sx_unit *unit, const char *label, sx_graph *graph) {
+  sx_program *program = c->program;
+  *unit = (sx_unit){.label = label, .graph = graph};
+  if (!graph) return true;
+  unit->n_built = (int64_t)graph->nodes.n;
+  if (!sx_graph_verify(graph, SX_STAGE_BUILT, &program->diags)) return false;
+  for (int i = 0; i < N_PASSES; i++)
+    if (!run_pass(c, unit, &passes[i])) return false;
+  sx_plan_options options = {.fuse = c->options->optimize, .reuse = c->options->optimize};
+  unit->plan = sx_plan_make(unit->graph, &options, program->arena);
+  SX_PUSH(program->arena, c->compiled->units, unit);
+  return true;
+}
+
+/* ---- all graphs ---- */
+
+static bool compile_diagnosed(compiler *c, sx_unit *unit, const char *label, sx_graph *graph) {
+  bool compiled = compile_unit(c, unit, label, graph);
+  unit->diagnosed = true;
+  return compiled;
+}
+
+static bool compile_stages(compiler *c) {
+  sx_program *program = c->program;
+  sx_arena *arena = program->arena;
+  c->compiled->losses = SX_NEW_N(arena, sx_unit, program->n_stages);
+  c->compiled->diagnosed_losses = SX_NEW_N(arena, sx_unit, program->n_stages);
+  bool fine = true;
+  for (uint32_t i = 0; i < program->n_stages; i++) {
+    sx_stage_run *stage = &program->stages[i];
+    const char *label = stage->name[0] ? sx_format(arena, "loss/%s", stage->name) : "loss";
+    fine &= compile_unit(c, &c->compiled->losses[i], label, sx_without_probes(stage->loss));
+    fine &= compile_diagnosed(c, &c->compiled->diagnosed_losses[i], sx_format(arena, "%s, diagnosed", label),
+                              sx_diagnose_loss(stage->loss, program));
+  }
+  return fine;
+}
+
+static bool compile_update(compiler *c) {
+  sx_program *program = c->program;
+  bool fine = compile_unit(c, &c->compiled->update, "update", program->update);
+  return compile_diagnosed(c, &c->compiled->diagnosed_update, "update, diagnosed",
+                           sx_diagnose_update(program->update, program)) && fine;
+}
+
+static bool compile_evals(compiler *c) {
+  sx_program *program = c->program;
+  sx_arena *arena = program->arena;
+  c->compiled->evals = SX_NEW_N(arena, sx_unit, program->evals.n);
+  c->compiled->partial_evals = SX_NEW_N(arena, sx_unit, program->evals.n);
+  bool fine = true;
+  for (size_t i = 0; i < program->evals.n; i++) {
+    sx_eval *eval = &program->evals.items[i];
+    fine &= compile_unit(c, &c->compiled->evals[i], sx_format(arena, "eval/%s", eval->name), eval->graph);
+    fine &= compile_unit(c, &c->compiled->partial_evals[i], sx_format(arena, "eval/%s, partial", eval->name),
+                         eval->partial);
+  }
+  return fine;
+}
+
+static bool compile_generators(compiler *c) {
+  sx_program *program = c->program;
+  sx_arena *arena = program->arena;
+  size_t n = program->generators.n;
+  c->compiled->generator_inits = SX_NEW_N(arena, sx_unit, n);
+  c->compiled->trips = SX_NEW_N(arena, sx_unit, n);
+  c->compiled->emits = SX_NEW_N(arena, sx_unit, n);
+  bool fine = true;
+  for (size_t i = 0; i < n; i++) {
+    sx_generator *generator = &program->generators.items[i];
+    const char *name = generator->name;
+    fine &= compile_unit(c, &c->compiled->generator_inits[i], sx_format(arena, "generator/%s/init", name),
+                         generator->init);
+    fine &= compile_unit(c, &c->compiled->trips[i], sx_format(arena, "generator/%s/trip", name), generator->trip);
+    fine &= compile_unit(c, &c->compiled->emits[i], sx_format(arena, "generator/%s/emit", name), generator->emit);
+  }
+  return fine;
+}
+
+static bool compile_inits(compiler *c) {
+  sx_program *program = c->program;
+  sx_arena *arena = program->arena;
+  c->compiled->param_inits = SX_NEW_N(arena, sx_unit, program->params.n);
+  c->compiled->state_inits = SX_NEW_N(arena, sx_unit, program->states.n);
+  bool fine = true;
+  for (size_t i = 0; i < program->params.n; i++) {
+    sx_param *param = &program->params.items[i];
+    fine &= compile_unit(c, &c->compiled->param_inits[i], sx_format(arena, "init/%s", param->path), param->init);
+  }
+  for (size_t i = 0; i < program->states.n; i++) {
+    sx_state *state = &program->states.items[i];
+    fine &= compile_unit(c, &c->compiled->state_inits[i], sx_format(arena, "init/%s", state->path), state->init);
+  }
+  return fine;
+}
+
+/* ---- lengths of stages ---- */
+
+/* Where data stop, a stage ends before the step that they cannot fill. */
+static bool limit_stage(compiler *c, uint32_t i) {
+  const sx_stage_run *stage = &c->program->stages[i];
+  int64_t *steps = &c->compiled->stage_steps[i];
+  *steps = stage->steps;
+  if (stage->data < 0) return true;
+  const sx_data *data = &c->program->datas.items[stage->data];
+  int64_t n_records = c->compiled->facts[stage->data]->n_records, needed;
+  if (!data->stop_at_end) return true;
+  if (__builtin_mul_overflow(stage->batch, stage->microbatches, &needed)) needed = INT64_MAX;
+  if (n_records / needed < *steps) *steps = n_records / needed;
+  if (*steps) return true;
+  sx_error(&c->program->diags, SX_E_DATA_SHORT, data->span, "data %s hold %lld records, a step takes %lld", data->name,
+           (long long)n_records, (long long)needed);
+  return false;
+}
+
+static bool limit_stages(compiler *c) {
+  bool fine = true;
+  c->compiled->stage_steps = SX_NEW_N(c->program->arena, int64_t, c->program->n_stages);
+  for (uint32_t i = 0; i < c->program->n_stages; i++) fine &= limit_stage(c, i);
+  return fine;
+}
+
+/* ---- identity ---- */
+
+static void add_graph(sx_text *text, const sx_graph *graph) {
+  if (graph) sx_graph_print(text, graph, false);
+}
+
+/* Of the training graphs as they were built, so that no version of a pass changes it. */
+static void identify(sx_program *program) {
+  sx_text text;
+  uint8_t digest[32];
+  sx_text_init(&text, program->arena);
+  for (uint32_t i = 0; i < program->n_stages; i++) add_graph(&text, program->stages[i].loss);
+  add_graph(&text, program->update);
+  for (size_t i = 0; i < program->generators.n; i++) {
+    add_graph(&text, program->generators.items[i].init);
+    add_graph(&text, program->generators.items[i].trip);
+    add_graph(&text, program->generators.items[i].emit);
+  }
+  const char *bytes = sx_text_get(&text);
+  sx_sha256 *hash = sx_sha256_new();
+  if (!hash) sx_memory_fail(program->arena->memory);
+  sx_sha256_add(hash, bytes, text.n);
+  sx_sha256_end(hash, digest);
+  sx_sha256_text(digest, program->identity);
+}
+
+bool sx_compile(sx_compiled *compiled, sx_program *program, sx_data_facts **facts, const sx_compile_options *options) {
+  *compiled = (sx_compiled){.program = program, .facts = facts};
+  compiler c = {compiled, program, options};
+  identify(program);
+  bool fine = limit_stages(&c);
+  fine &= compile_stages(&c);
+  fine &= compile_update(&c);
+  fine &= compile_evals(&c);
+  fine &= compile_generators(&c);
+  return compile_inits(&c) && fine;
+}

@@ -1,0 +1,25 @@
+/* The compiler: an experiment file to planned graphs, by the list of passes in compile.c. */
+#ifndef SX_COMPILE_H
+#define SX_COMPILE_H
+
+#include "run/compiled.h"
+#include "sexp.h"
+
+typedef struct sx_compile_options {
+  bool optimize;          /* false: no simplification, common subexpressions, fusion or reuse of memory */
+  const char *dump_after; /* name of a pass, or NULL */
+  sx_text *dump;          /* where its graphs go */
+} sx_compile_options;
+
+/* Takes every graph of an evaluated program through the passes and plans it. False: errors are in
+ * program->diags. facts: of the program's data sources, in their order. */
+bool sx_compile(sx_compiled *compiled, sx_program *program, sx_data_facts **facts, const sx_compile_options *options);
+
+const char *sx_pass_name(size_t i); /* NULL past the last */
+
+/* Everything a program says before its first step; in the program's arena. */
+void sx_describe(sexp_description *description, const sx_compiled *compiled);
+/* The texts of sexp_program_text but for "dump"; NULL: no such text. */
+const char *sx_describe_text(const sx_compiled *compiled, const char *what);
+
+#endif

@@ -1,0 +1,131 @@
+/* Making and releasing a run. */
+#include "run.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- the engine ---- */
+
+static bool find_simd(sx_run *run, sx_simd *simd) {
+  const char *name = run->options.simd;
+  *simd = sx_simd_best();
+  if (!name) return true;
+  for (int i = 0; i < SX_N_SIMD; i++) {
+    if (strcmp(sx_simd_name((sx_simd)i), name)) continue;
+    *simd = (sx_simd)i;
+    if (sx_simd_available(*simd)) return true;
+    sx_error(&run->diags, SX_E_RUN_SIMD, (sx_span){0}, "SIMD level %s is not available here", name);
+    return false;
+  }
+  sx_error(&run->diags, SX_E_RUN_SIMD, (sx_span){0}, "there is no SIMD level %s", name);
+  return false;
+}
+
+static bool make_engine(sx_run *run) {
+  sx_simd simd;
+  if (!find_simd(run, &simd)) return false;
+  int n_threads = run->options.threads > 0 ? run->options.threads : sx_pool_processors();
+  run->cpu = (sx_cpu){.kernels = sx_kernels(simd), .pool = sx_pool_new(n_threads), .memory = run->memory};
+  if (run->cpu.pool) return true;
+  sx_error(&run->diags, SX_E_RUN_THREADS, (sx_span){0}, "%d threads could not be started", n_threads);
+  return false;
+}
+
+/* ---- data ---- */
+
+static bool same_facts(const sx_dataset *dataset, const sx_data_facts *facts) {
+  if (dataset->n != facts->n_records || dataset->n_fields != facts->n_fields) return false;
+  for (uint32_t f = 0; f < dataset->n_fields; f++) {
+    const sx_field_type *a = &dataset->fields[f], *b = &facts->fields[f];
+    if (strcmp(a->name, b->name) || a->dtype != b->dtype || a->rank != b->rank) return false;
+    if (memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims)) return false;
+  }
+  return true;
+}
+
+/* The first file opened is the last of the list. */
+static const sx_file *first_file(const sx_dataset *dataset) {
+  const sx_file *file = dataset->files.first;
+  while (file->next) file = file->next;
+  return file;
+}
+
+static bool describe_dataset(sx_run *run, const sx_dataset *dataset) {
+  const sx_data *data = dataset->data;
+  const sx_file *file = first_file(dataset);
+  char *version = sx_arena_take(&run->arena, 80, 1);
+  sexp_data_info *info = &run->data_infos[run->n_data_infos++];
+  *info = (sexp_data_info){.name = data->name,
+                           .path = file->path,
+                           .order = data->shuffled ? "shuffled" : "sequential",
+                           .n_records = dataset->n,
+                           .version = version};
+  return sx_files_version(&dataset->files, file, version, &info->n_bytes, data->span, &run->diags);
+}
+
+static bool open_dataset(sx_run *run, size_t i) {
+  const sx_data *data = &run->program->datas.items[i];
+  sx_dataset *dataset = run->datasets[i] = sx_dataset_new(data, &run->host, &run->arena);
+  if (!sx_dataset_open(dataset, run->program->seed, &run->diags)) return false;
+  if (same_facts(dataset, run->compiled->facts[i])) return describe_dataset(run, dataset);
+  sx_error(&run->diags, SX_E_DATA_CHANGED, data->span, "data %s changed since the experiment was compiled", data->name);
+  return false;
+}
+
+static bool open_datasets(sx_run *run) {
+  size_t n = run->program->datas.n;
+  bool fine = true;
+  run->datasets = SX_NEW_N(&run->arena, sx_dataset *, n);
+  run->data_infos = SX_NEW_N(&run->arena, sexp_data_info, n);
+  for (size_t i = 0; i < n; i++)
+    if (run->compiled->facts[i]) fine &= open_dataset(run, i);
+  return fine;
+}
+
+static bool start_loader(sx_run *run) {
+  uint32_t n = run->program->n_stages;
+  sx_loader_stage *stages = SX_NEW_N(&run->arena, sx_loader_stage, n);
+  for (uint32_t s = 0; s < n; s++) {
+    const sx_stage_state *state = &run->stages[s];
+    stages[s] = (sx_loader_stage){state->dataset, state->stage->batch, state->stage->microbatches, state->steps};
+  }
+  run->loader = sx_loader_new(stages, n, &run->arena);
+  if (!run->options.reads_ahead || sx_loader_start(run->loader)) return true;
+  sx_error(&run->diags, SX_E_RUN_THREADS, (sx_span){0}, "the loader's thread could not be started");
+  return false;
+}
+
+/* ---- the run ---- */
+
+static void make_values(sx_run *run) {
+  size_t room = 1 + run->statistics.n, largest = 0;
+  for (uint32_t s = 0; s < run->program->n_stages; s++) {
+    size_t n = run->stages[s].n_values + run->stages[s].statistics.n;
+    if (n > largest) largest = n;
+  }
+  room += largest;
+  for (size_t i = 0; i < run->program->evals.n; i++) room += run->program->evals.items[i].n_metrics;
+  run->values = SX_NEW_N(&run->arena, sexp_value, room);
+}
+
+bool sx_run_make(sx_run *run) {
+  sx_files_init(&run->weights, &run->host, &run->arena);
+  for (int i = 0; i < SX_N_COUNTERS; i++) run->counters[i] = (int32_t *)(void *)sx_new_cell(run);
+  if (!make_engine(run) || !open_datasets(run) || !sx_make_parameters(run)) return false;
+  for (size_t i = 0; i < run->n_slots; i++) run->tensors[i].bytes = run->slots[i].now;
+  sx_make_generators(run);
+  sx_make_training(run);
+  sx_make_evals(run);
+  make_values(run);
+  sx_make_digests(run);
+  return start_loader(run);
+}
+
+void sx_run_release(sx_run *run) {
+  if (run->loader) sx_loader_stop(run->loader);
+  for (sx_bound *bound = run->bounds; bound; bound = bound->next_bound) sx_release_bound(bound);
+  for (size_t i = 0; run->datasets && i < run->program->datas.n; i++)
+    if (run->datasets[i]) sx_dataset_close(run->datasets[i]);
+  sx_files_close(&run->weights);
+  sx_pool_free(run->cpu.pool);
+}

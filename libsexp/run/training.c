@@ -1,0 +1,209 @@
+/* What training executes: each stage's loss, the update, and the sum of gradients between them.
+ *
+ * The sum's vector holds the gradients of all trained parameters in path order, then the loss and the
+ * metrics, each aligned. Gradients of bf16 and f16 parameters are widened into it and rounded back once. */
+#include <string.h>
+
+#include "../base/bug.h"
+#include "run.h"
+
+static int64_t aligned(int64_t n) { return (n + SX_CELL_FLOATS - 1) / SX_CELL_FLOATS * SX_CELL_FLOATS; }
+
+float *sx_scalar(const sx_run *run, uint32_t i) {
+  return run->sum.leaf + run->scalar_offset + (int64_t)i * SX_CELL_FLOATS;
+}
+
+/* ---- layout of the sum ---- */
+
+static void place_gradients(sx_run *run) {
+  run->grad_offsets = SX_NEW_N(&run->arena, int64_t, run->n_params);
+  run->narrow_grads = SX_NEW_N(&run->arena, void *, run->n_params);
+  int64_t offset = 0;
+  for (size_t i = 0; i < run->n_params; i++) {
+    const sx_slot *slot = &run->slots[i];
+    run->grad_offsets[i] = -1;
+    if (!run->program->params.items[i].trainable) continue;
+    run->grad_offsets[i] = offset;
+    offset += aligned(slot->n_elements);
+    if (slot->dtype != SX_F32) run->narrow_grads[i] = sx_take_aligned(&run->arena, slot->n_bytes);
+  }
+  run->scalar_offset = offset;
+}
+
+static void name_values(sx_run *run, sx_stage_state *state) {
+  const sx_graph *loss = state->stage->loss;
+  state->value_names = SX_NEW_N(&run->arena, const char *, loss->outputs.n + 1);
+  state->value_outputs = SX_NEW_N(&run->arena, const char *, loss->outputs.n + 1);
+  state->value_names[0] = "train/loss";
+  state->value_outputs[0] = "loss";
+  state->n_values = 1;
+  for (size_t i = 0; i < loss->outputs.n; i++) {
+    const char *metric = sx_after(loss->outputs.items[i].name, "metric/");
+    if (!metric) continue;
+    state->value_names[state->n_values] = sx_format(&run->arena, "train/%s", metric);
+    state->value_outputs[state->n_values++] = loss->outputs.items[i].name;
+  }
+}
+
+static void make_sum(sx_run *run) {
+  int64_t n_scalars = 0, n_microbatches = 1;
+  for (uint32_t s = 0; s < run->program->n_stages; s++) {
+    const sx_stage_state *state = &run->stages[s];
+    if (state->n_values > n_scalars) n_scalars = state->n_values;
+    if (state->stage->microbatches > n_microbatches) n_microbatches = state->stage->microbatches;
+  }
+  sx_sum_tree_init(&run->sum, run->scalar_offset + n_scalars * SX_CELL_FLOATS, n_microbatches, &run->arena);
+}
+
+/* ---- statistics ---- */
+
+static sx_reports make_reports(sx_run *run, const sx_unit *unit) {
+  sx_reports reports = {.items = SX_NEW_N(&run->arena, sx_reported, unit->graph->outputs.n)};
+  for (size_t i = 0; i < unit->graph->outputs.n; i++) {
+    const char *output = unit->graph->outputs.items[i].name, *name = sx_after(output, "statistic/");
+    if (!name) continue;
+    reports.items[reports.n++] =
+        (sx_reported){sx_format(&run->arena, "diagnostics/%s", name), output, sx_new_cell(run)};
+  }
+  return reports;
+}
+
+static bool resolve_statistic(const sx_reports *reports, const sx_buffer *buffer, sx_binding *binding) {
+  for (uint32_t i = 0; i < reports->n; i++) {
+    if (strcmp(reports->items[i].output, buffer->name)) continue;
+    binding->address = reports->items[i].cell;
+    return true;
+  }
+  return false;
+}
+
+/* ---- the loss ---- */
+
+/* The gradient of a parameter, as loss writes and update reads it. */
+static bool resolve_gradient(const sx_run *run, const char *path, sx_binding *binding) {
+  size_t i = sx_find_slot(run, path, false);
+  if (i == run->n_slots || run->grad_offsets[i] < 0) return false;
+  binding->kind = run->narrow_grads[i] ? SX_BIND_FIXED : SX_BIND_LEAF;
+  binding->address = run->narrow_grads[i];
+  binding->index = run->grad_offsets[i];
+  return true;
+}
+
+static bool resolve_scalar(const sx_run *run, const sx_stage_state *state, const char *output, sx_binding *binding) {
+  for (uint32_t i = 0; i < state->n_values; i++) {
+    if (strcmp(state->value_outputs[i], output)) continue;
+    binding->kind = SX_BIND_LEAF;
+    binding->index = run->scalar_offset + (int64_t)i * SX_CELL_FLOATS;
+    return true;
+  }
+  return false;
+}
+
+static bool resolve_loss(sx_run *run, void *context, const sx_buffer *buffer, sx_binding *binding) {
+  const sx_stage_state *state = context;
+  const char *field = sx_after(buffer->name, "field/"), *gradient = sx_after(buffer->name, "grad/");
+  if (buffer->kind == SX_BUFFER_EXTERNAL) {
+    if (!field) return false;
+    binding->kind = SX_BIND_FIELD;
+    while (binding->index < state->n_fields && strcmp(state->fields[binding->index].name, field)) binding->index++;
+    return binding->index < state->n_fields;
+  }
+  if (gradient) return resolve_gradient(run, gradient, binding);
+  return resolve_scalar(run, state, buffer->name, binding) || resolve_statistic(&state->statistics, buffer, binding);
+}
+
+/* ---- the update ---- */
+
+static bool resolve_written(const sx_run *run, const char *path, bool is_state, sx_binding *binding) {
+  binding->kind = SX_BIND_NEXT;
+  binding->index = (int64_t)sx_find_slot(run, path, is_state);
+  return binding->index < (int64_t)run->n_slots;
+}
+
+static bool resolve_update(sx_run *run, void *context, const sx_buffer *buffer, sx_binding *binding) {
+  const char *gradient = sx_after(buffer->name, "grad/"), *state = sx_after(buffer->name, "state/");
+  const char *param = sx_after(buffer->name, "param/");
+  (void)context;
+  if (buffer->kind == SX_BUFFER_EXTERNAL) {
+    if (gradient) return resolve_gradient(run, gradient, binding);
+    if (!strcmp(buffer->name, "loss")) return resolve_scalar(run, &run->stages[0], "loss", binding);
+    if (!state || !resolve_written(run, state, true, binding)) return false;
+    binding->kind = SX_BIND_NOW;
+    return true;
+  }
+  if (param) return resolve_written(run, param, false, binding);
+  if (state) return resolve_written(run, state, true, binding);
+  if (!strcmp(buffer->name, "grad-norm")) {
+    if (!run->grad_norm) run->grad_norm = sx_new_cell(run);
+    binding->address = run->grad_norm;
+    return true;
+  }
+  return resolve_statistic(&run->statistics, buffer, binding);
+}
+
+/* ---- all of it ---- */
+
+static void set_source(sx_run *run, sx_stage_state *state) {
+  const sx_stage_run *stage = state->stage;
+  if (stage->data >= 0) {
+    state->dataset = run->datasets[stage->data];
+    state->fields = state->dataset->fields;
+    state->n_fields = state->dataset->n_fields;
+  } else if (stage->generator >= 0) {
+    state->generator = &run->generating[stage->generator];
+    state->fields = state->generator->generator->fields;
+    state->n_fields = state->generator->generator->n_fields;
+  }
+}
+
+static const sx_plan *unfused(sx_run *run, const sx_unit *unit) {
+  return sx_plan_make(unit->graph, &(sx_plan_options){.fuse = false, .reuse = false}, &run->arena);
+}
+
+/* Whether the step whose nodes are digested is one of this stage. */
+static bool is_observed_stage(const sx_run *run, uint32_t stage) {
+  int64_t before = 0;
+  for (uint32_t s = 0; s < stage; s++) before += run->stages[s].steps;
+  int64_t at = run->options.digest_nodes_at;
+  return at > before && at <= before + run->stages[stage].steps;
+}
+
+static void bind_stage(sx_run *run, uint32_t s) {
+  sx_stage_state *state = &run->stages[s];
+  const sx_unit *loss = &run->compiled->losses[s], *diagnosed = &run->compiled->diagnosed_losses[s];
+  sx_bind_unit(run, &state->loss, loss, loss->plan, resolve_loss, state, &run->arena);
+  if (diagnosed->graph) {
+    state->statistics = make_reports(run, diagnosed);
+    sx_bind_unit(run, &state->diagnosed, diagnosed, diagnosed->plan, resolve_loss, state, &run->arena);
+  }
+  if (is_observed_stage(run, s))
+    sx_bind_unit(run, &state->observed, loss, unfused(run, loss), resolve_loss, state, &run->arena);
+}
+
+static void bind_update(sx_run *run) {
+  const sx_unit *update = &run->compiled->update, *diagnosed = &run->compiled->diagnosed_update;
+  sx_bind_unit(run, &run->update, update, update->plan, resolve_update, NULL, &run->arena);
+  if (diagnosed->graph) {
+    run->statistics = make_reports(run, diagnosed);
+    sx_bind_unit(run, &run->diagnosed_update, diagnosed, diagnosed->plan, resolve_update, NULL, &run->arena);
+  }
+  if (run->options.digest_nodes_at > 0)
+    sx_bind_unit(run, &run->observed_update, update, unfused(run, update), resolve_update, NULL, &run->arena);
+}
+
+void sx_make_training(sx_run *run) {
+  uint32_t n_stages = run->program->n_stages;
+  run->stages = SX_NEW_N(&run->arena, sx_stage_state, n_stages);
+  for (uint32_t s = 0; s < n_stages; s++) {
+    sx_stage_state *state = &run->stages[s];
+    state->stage = &run->program->stages[s];
+    state->steps = run->compiled->stage_steps[s];
+    run->position.stages_steps += state->steps;
+    set_source(run, state);
+    name_values(run, state);
+  }
+  place_gradients(run);
+  make_sum(run);
+  for (uint32_t s = 0; s < n_stages; s++) bind_stage(run, s);
+  bind_update(run);
+}
