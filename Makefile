@@ -32,6 +32,8 @@ LIBSEXP_SOURCES := \
   libsexp/ir/infer_shape.c libsexp/ir/ir.c libsexp/ir/parse.c libsexp/ir/print.c libsexp/ir/verify.c \
   libsexp/read/diag_print.c libsexp/read/lexer.c libsexp/read/number.c libsexp/read/print.c libsexp/read/reader.c \
   libsexp/read/source.c libsexp/read/utf8.c \
+  libsexp/pass/cse.c libsexp/pass/dce.c libsexp/pass/fold_constant.c libsexp/pass/gradient.c \
+  libsexp/pass/gradient_moves.c libsexp/pass/gradient_rules.c libsexp/pass/simplify.c \
   libsexp/pass/fuse.c libsexp/pass/memory.c libsexp/pass/pack.c libsexp/pass/plan.c libsexp/pass/plan_print.c \
   libsexp/pass/schedule.c libsexp/pass/view.c \
   libsexp/cpu/reference.c libsexp/cpu/reference_contract.c libsexp/cpu/reference_element.c libsexp/cpu/reference_index.c \
@@ -52,7 +54,13 @@ LIBSEXP_LEVEL_SOURCES := \
 LIBSEXP_HEADERS := libsexp/sexp.h
 PRELUDE := $(sort $(wildcard libsexp/lang/prelude/*.sexp))
 
-LIBCKPT_SOURCES :=
+LIBCKPT_SOURCES := \
+  libckpt/arrays.c libckpt/canonical.c libckpt/checkpoint.c libckpt/digest.c libckpt/directory.c \
+  libckpt/dtype.c libckpt/error.c libckpt/experiment_read.c libckpt/experiment_write.c libckpt/file.c \
+  libckpt/files.c libckpt/gzip.c libckpt/json_get.c libckpt/json_read.c libckpt/json_write.c \
+  libckpt/location.c libckpt/manifest.c libckpt/npy.c libckpt/npz.c libckpt/output.c \
+  libckpt/safetensors_index.c libckpt/safetensors_read.c libckpt/safetensors_write.c libckpt/sha256.c \
+  libckpt/tensors.c libckpt/utf8.c
 LIBCKPT_HEADERS := libckpt/ckpt.h
 
 COMMON_SOURCES := \
