@@ -31,7 +31,9 @@ static int end(tool_records *records) {
 
 int tool_record_manifest(tool_records *records, const ckpt_experiment *experiment) {
   begin(records, "manifest");
-  ckpt_experiment_write(records->json, experiment, CKPT_BEFORE_STEP_1);
+  ckpt_error error;
+  if (ckpt_experiment_write(records->json, experiment, CKPT_BEFORE_STEP_1, &error) != CKPT_OK)
+    return tool_fail_ckpt(&error);
   return end(records);
 }
 

@@ -1,11 +1,17 @@
 /* sexpgpu-run: compiles an experiment and trains one of its runs. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "../common/failure.h"
 #include "../common/host.h"
 #include "train.h"
+
+static int no_memory(void) {
+  fputs("E-CKPT-001: out of memory\n", stderr);
+  return TOOL_STORAGE;
+}
 
 static int compile(training *t) {
   const run_settings *s = t->settings;
@@ -66,8 +72,7 @@ static int describe(training *t) {
   t->status.run = t->experiment.slug;
   if (t->records.json && tool_report_make(&t->report, s->file, t->program, t->run, &t->experiment, &t->mode))
     return TOOL_DONE;
-  fputs("E-CKPT-001: out of memory\n", stderr);
-  return TOOL_STORAGE;
+  return no_memory();
 }
 
 static void print_report(training *t) {
@@ -83,7 +88,7 @@ static int announce(training *t) {
   size_t room = 128;
   for (const char *c = t->experiment.choices; *c; c++) room++;
   char *metadata = malloc(room);
-  if (!metadata) return TOOL_STORAGE;
+  if (!metadata) return no_memory();
   snprintf(metadata, room, "{\"choices\": %s, \"device\": \"cpu, numerics 1\"}", t->experiment.choices);
   int status = tool_record_manifest(&t->records, &t->experiment.record);
   if (!status) status = tool_record_annotation(&t->records, "lowering", 0, t->report.text, metadata);
@@ -92,20 +97,20 @@ static int announce(training *t) {
   return status;
 }
 
-static void gather_overrides(training *t, const char **names) {
+static int gather_overrides(training *t) {
   const sexp_description *about = sexp_program_describe(t->program);
-  for (size_t i = 0; i < about->n_knobs; i++)
-    if (about->knobs[i].source[0] == 'o') names[t->status.n_overrides++] = about->knobs[i].name;
-  t->status.overrides = names;
   t->status.steps = about->steps;
+  t->overrides = calloc(about->n_knobs + 1, sizeof *t->overrides);
+  if (!t->overrides) return no_memory();
+  for (size_t i = 0; i < about->n_knobs; i++)
+    if (strcmp(about->knobs[i].source, "override") == 0) t->overrides[t->status.n_overrides++] = about->knobs[i].name;
+  t->status.overrides = t->overrides;
+  return TOOL_DONE;
 }
 
 static int prepare_and_train(training *t) {
-  const char *overrides[64];
-  int status = compile(t);
-  if (status) return status;
-  if (sexp_program_describe(t->program)->n_knobs <= 64) gather_overrides(t, overrides);
-  if ((status = check_memory(t)) || (status = load(t)) || (status = describe(t))) return status;
+  int status = TOOL_DONE;
+  if ((status = compile(t)) || (status = gather_overrides(t)) || (status = check_memory(t)) || (status = load(t)) || (status = describe(t))) return status;
   tool_print_messages(t->messages);
   print_report(t);
   if (t->settings->explain) return TOOL_DONE;
@@ -115,6 +120,7 @@ static int prepare_and_train(training *t) {
 }
 
 static void release(training *t) {
+  free(t->overrides);
   tool_report_free(&t->report);
   tool_experiment_free(&t->experiment);
   ckpt_json_free(t->records.json);

@@ -24,6 +24,7 @@ typedef struct training {
   tool_records records;
   tool_status status;
   tool_progress progress;
+  const char **overrides; /* owned */
   char last_checkpoint[32], last_digest[CKPT_SHA256_TEXT];
   int64_t last_checkpoint_step; /* -1: none yet */
 } training;
