@@ -392,14 +392,11 @@ SX_MATH float sx_sin_finish(float x, double value) {
   float y = (float)value;
   uint32_t zero = sx_mask32(value == 0.0);
   y = sx_from_bits_f32(sx_pick_u32(zero, sx_bits_f32(x) & 0x80000000u, sx_bits_f32(y)));
-  return sx_pick_f32(sx_mask32(x - x != 0.0f), sx_from_bits_f32(SX_NAN_F32), y);
+  return sx_canonical_f32(y);
 }
 
 /* A zero cosine is +0. */
-SX_MATH float sx_cos_finish(float x, double value) {
-  float y = (float)(value + 0.0);
-  return sx_pick_f32(sx_mask32(x - x != 0.0f), sx_from_bits_f32(SX_NAN_F32), y);
-}
+SX_MATH float sx_cos_finish(double value) { return sx_canonical_f32((float)(value + 0.0)); }
 
 /* sin x from x = pi/2 (quarter + y); x = 0x1.33333p+13 is its hard case. */
 SX_MATH float sx_sin_from_quarters(float x, double y, uint64_t quarter) {
@@ -420,7 +417,7 @@ SX_MATH float sx_sin_small_f32(float x) {
 SX_MATH float sx_cos_small_f32(float x) {
   uint64_t quarter;
   double y = sx_quarters_small(x, &quarter);
-  return sx_cos_finish(x, sx_sin_quarter(y, quarter + 1));
+  return sx_cos_finish(sx_sin_quarter(y, quarter + 1));
 }
 
 SX_MATH float sx_tan_finish(float x, double y, uint64_t quarter) {
@@ -443,7 +440,7 @@ SX_MATH float sx_sin_f32(float x) {
 SX_MATH float sx_cos_f32(float x) {
   uint64_t quarter;
   double y = sx_quarters_any(x, &quarter);
-  float result = sx_cos_finish(x, sx_sin_quarter(y, quarter + 1));
+  float result = sx_cos_finish(sx_sin_quarter(y, quarter + 1));
   result = sx_hard_case_even_f32(x, result, 0x5922aa80u, 0x3f08aebfu);
   result = sx_hard_case_even_f32(x, result, 0x5f18b878u, 0x3f7f14bbu);
   return sx_hard_case_even_f32(x, result, 0x6115cb11u, 0x3f78142fu);
@@ -455,10 +452,11 @@ SX_MATH float sx_tan_f32(float x) {
   return sx_tan_finish(x, y, quarter);
 }
 
-/* 2x = 4n + quarter + y exactly; an |x| >= 2^30 is an even integer. */
+/* 2x = 4n + quarter + y exactly; a finite |x| >= 2^30 is an even integer, an
+ * infinite one gives NaN. */
 SX_MATH double sx_quarters_pi(float x, uint64_t *quarter) {
   double twice = 2.0 * (double)x;
-  twice = sx_pick_f64(sx_mask64(sx_abs_f64(twice) < 0x1p31), twice, 0.0);
+  twice = sx_pick_f64(sx_mask64(sx_abs_f64(twice) < 0x1p31), twice, twice - twice);
   double shifted = twice + SX_ROUND_F64;
   *quarter = sx_bits_f64(shifted);
   return twice - (shifted - SX_ROUND_F64);
@@ -475,7 +473,7 @@ SX_MATH float sx_sinpi_f32(float x) {
 SX_MATH float sx_cospi_f32(float x) {
   uint64_t quarter;
   double y = sx_quarters_pi(x, &quarter);
-  return sx_cos_finish(x, sx_sin_quarter(y, quarter + 1));
+  return sx_cos_finish(sx_sin_quarter(y, quarter + 1));
 }
 
 /* ---- erf ---------------------------------------------------------------- */
