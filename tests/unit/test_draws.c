@@ -75,6 +75,17 @@ static void test_blocks_equal_elements(void **state) {
   }
 }
 
+static void test_tiles_equal_blocks(void **state) {
+  (void)state;
+  float tile[4 * SX_DRAW_TILE], block[4];
+  const uint64_t first = ((uint64_t)1 << 32) - 7; /* the block number's carry falls inside */
+  sx_draw_normal_tile(KEY, first, tile);
+  for (uint64_t i = 0; i < SX_DRAW_TILE; i++) {
+    sx_draw_normal_block(KEY, first + i, block);
+    assert_memory_equal(&tile[4 * i], block, sizeof block);
+  }
+}
+
 static void test_pinned_draws(void **state) {
   (void)state;
   static const uint32_t uniform[6] = {0x3f385022u, 0x3f458cb0u, 0x3da53d00u, 0x3ef509feu, 0x3f2dca14u, 0x3ea47c1au};
@@ -195,6 +206,7 @@ int main(void) {
       cmocka_unit_test(test_words_use_the_64_bit_block),
       cmocka_unit_test(test_salt_is_a_chain_of_philox),
       cmocka_unit_test(test_blocks_equal_elements),
+      cmocka_unit_test(test_tiles_equal_blocks),
       cmocka_unit_test(test_pinned_draws),
       cmocka_unit_test(test_extreme_words),
       cmocka_unit_test(test_moments),
