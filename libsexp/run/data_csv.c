@@ -177,8 +177,8 @@ static bool first_row(csv *file, csv_table *table, bool *names) {
     const csv_field *field = &table->fields[f];
     if (field->first >= 0 && field->n <= table->n_columns && field->first <= table->n_columns - field->n) continue;
     sx_error(file->diags, SX_E_CSV_COLUMNS, file->span,
-             "%s: field %s wants columns %" PRId64 " to %" PRId64 " from 0; there are %" PRId64, file->path,
-             field->name, field->first, field->first + field->n - 1, table->n_columns);
+             "%s: field %s takes %" PRId64 " columns from column %" PRId64 ", counted from 0; there are %" PRId64,
+             file->path, field->name, field->n, field->first, table->n_columns);
     return false;
   }
   return true;
