@@ -179,7 +179,7 @@ typedef struct zeros_job {
 static void run_phase(const sx_call *call, const phase *p, const sx_product *product) {
   sx_gemm gemm;
   phase_product(call, p, &gemm);
-  gemm.c = product->c;
+  gemm.c = product->c + p->y.first * call->out.strides[1] + p->x.first * call->out.strides[2];
   if (p->stride > 1) {
     gemm.block_begin = phase_block;
     gemm.context = p;

@@ -95,8 +95,7 @@ void SX_AT_LEVEL(sx_gemm_places)(const struct sx_gemm_walk *walk, int64_t first,
                                  struct sx_gemm_place *places);
 
 /* The fast kernels, one a family. */
-sx_fast_kernel SX_AT_LEVEL(sx_fast_const), SX_AT_LEVEL(sx_fast_iota);
-sx_fast_kernel SX_AT_LEVEL(sx_fast_view), SX_AT_LEVEL(sx_fast_pad), SX_AT_LEVEL(sx_fast_concat);
+sx_fast_kernel SX_AT_LEVEL(sx_fast_pad), SX_AT_LEVEL(sx_fast_concat);
 sx_fast_kernel SX_AT_LEVEL(sx_fast_sum), SX_AT_LEVEL(sx_fast_extreme), SX_AT_LEVEL(sx_fast_arg_extreme);
 sx_fast_kernel SX_AT_LEVEL(sx_fast_fold);
 sx_fast_kernel SX_AT_LEVEL(sx_fast_einsum), SX_AT_LEVEL(sx_fast_conv), SX_AT_LEVEL(sx_fast_conv_data),
