@@ -114,7 +114,8 @@ sx_id sx_gradient_reduce_extreme(const sx_adjoint *d, uint32_t input) {
                                                   .ints = d->node->ints,
                                                   .n_ints = d->node->n_ints});
   sx_id share = sx_binary(d->graph, SX_OP_DIV, d->g, sx_cast(d->graph, count, d->node->dtype));
-  return sx_where(d->graph, ties, spread(d, share), sx_const_like(d->graph, a, 0));
+  sx_id zero = sx_const_like(d->graph, a, 0);
+  return sx_where(d->graph, ties, spread(d, share), zero);
 }
 
 /* ---- products ----------------------------------------------------------------------------------- */
@@ -229,9 +230,11 @@ sx_id sx_gradient_linear_scan(const sx_adjoint *d, uint32_t input) {
   sx_id next_a = fill(d, later(d, d->node->inputs[0], true), false);
   sx_id l = with_ints(d, SX_OP_SCANLINEAR, (sx_id[]){next_a, d->g, segments}, d->node->n_inputs, ints, 2);
   if (input == 1) return l;
-  sx_id product = sx_binary(d->graph, SX_OP_MUL, later(d, l, true), later(d, d->y, false));
+  sx_id after = later(d, l, true), before = later(d, d->y, false);
+  sx_id product = sx_binary(d->graph, SX_OP_MUL, after, before);
   if (segmented) {
-    sx_id goes_on = sx_binary(d->graph, SX_OP_EQ, later(d, segments, true), later(d, segments, false));
+    sx_id own = later(d, segments, true), last = later(d, segments, false);
+    sx_id goes_on = sx_binary(d->graph, SX_OP_EQ, own, last);
     product = sx_where(d->graph, goes_on, product, sx_const_like(d->graph, product, 0));
   }
   return fill(d, product, true);

@@ -1,5 +1,8 @@
 /* The table of gradient rules, and those of elementwise operations. g is the adjoint, y the node, a and b
- * its inputs; where a gradient is a matter of choice (ties, kinks) it is PyTorch's. */
+ * its inputs; where a gradient is a matter of choice (ties, kinks) it is PyTorch's.
+ *
+ * Nodes are numbered in the order they are added, and C leaves the order of arguments open: no call may have
+ * two arguments that add nodes. */
 #include "gradient.h"
 
 #define sx_gradient_none NULL
@@ -41,20 +44,23 @@ sx_id sx_gradient_mul(const sx_adjoint *d, uint32_t input) { return mul(d, d->g,
 sx_id sx_gradient_div(const sx_adjoint *d, uint32_t input) {
   sx_id b = d->node->inputs[1];
   if (input == 0) return two(d, SX_OP_DIV, d->g, b);
-  return mul(d, neg(d, d->g), two(d, SX_OP_DIV, d->y, b));
+  sx_id quotient = two(d, SX_OP_DIV, d->y, b);
+  return mul(d, neg(d, d->g), quotient);
 }
 
 /* g; -g floor(a / b) */
 sx_id sx_gradient_mod(const sx_adjoint *d, uint32_t input) {
   if (input == 0) return d->g;
-  return mul(d, neg(d, d->g), two(d, SX_OP_IDIV, d->node->inputs[0], d->node->inputs[1]));
+  sx_id quotient = two(d, SX_OP_IDIV, d->node->inputs[0], d->node->inputs[1]);
+  return mul(d, neg(d, d->g), quotient);
 }
 
 /* To the input that was taken, half to each where they tie: `loses` says where this input was not. */
 static sx_id to_winner(const sx_adjoint *d, uint32_t input, sx_op loses) {
   sx_id own = d->node->inputs[input], other = d->node->inputs[1 - input];
   sx_id ties = two(d, SX_OP_EQ, own, other), half = mul(d, d->g, value(d, 0.5));
-  return pick(d, ties, half, pick(d, two(d, loses, own, other), value(d, 0), d->g));
+  sx_id lost = two(d, loses, own, other), zero = value(d, 0);
+  return pick(d, ties, half, pick(d, lost, zero, d->g));
 }
 
 sx_id sx_gradient_max(const sx_adjoint *d, uint32_t input) { return to_winner(d, input, SX_OP_LT); }
@@ -65,16 +71,18 @@ sx_id sx_gradient_pow(const sx_adjoint *d, uint32_t input) {
   sx_id a = d->node->inputs[0], b = d->node->inputs[1], zero = value(d, 0);
   if (input == 0) {
     sx_id power = two(d, SX_OP_POW, a, two(d, SX_OP_SUB, b, value(d, 1)));
-    return pick(d, two(d, SX_OP_EQ, b, zero), zero, mul(d, d->g, mul(d, b, power)));
+    sx_id flat = two(d, SX_OP_EQ, b, zero);
+    return pick(d, flat, zero, mul(d, d->g, mul(d, b, power)));
   }
-  sx_id flat = two(d, SX_OP_AND, two(d, SX_OP_EQ, a, zero), two(d, SX_OP_GE, b, zero));
+  sx_id at_zero = two(d, SX_OP_EQ, a, zero), rises = two(d, SX_OP_GE, b, zero);
+  sx_id flat = two(d, SX_OP_AND, at_zero, rises);
   return mul(d, d->g, pick(d, flat, zero, mul(d, d->y, one(d, SX_OP_LOG, a))));
 }
 
 /* y = atan2(a, b): g b / (a a + b b); -g a / (a a + b b) */
 sx_id sx_gradient_atan2(const sx_adjoint *d, uint32_t input) {
   sx_id a = d->node->inputs[0], b = d->node->inputs[1];
-  sx_id square = two(d, SX_OP_ADD, mul(d, a, a), mul(d, b, b));
+  sx_id aa = mul(d, a, a), bb = mul(d, b, b), square = two(d, SX_OP_ADD, aa, bb);
   return mul(d, d->g, two(d, SX_OP_DIV, input == 0 ? b : neg(d, a), square));
 }
 
@@ -96,7 +104,8 @@ sx_id sx_gradient_sqrt(const sx_adjoint *d, uint32_t input) {
 /* -g y^3 / 2 */
 sx_id sx_gradient_rsqrt(const sx_adjoint *d, uint32_t input) {
   (void)input;
-  return mul(d, mul(d, d->g, value(d, -0.5)), mul(d, d->y, mul(d, d->y, d->y)));
+  sx_id half = mul(d, d->g, value(d, -0.5)), cube = mul(d, d->y, mul(d, d->y, d->y));
+  return mul(d, half, cube);
 }
 
 sx_id sx_gradient_exp(const sx_adjoint *d, uint32_t input) {
@@ -129,25 +138,28 @@ sx_id sx_gradient_sin(const sx_adjoint *d, uint32_t input) {
 }
 
 sx_id sx_gradient_cos(const sx_adjoint *d, uint32_t input) {
-  return mul(d, neg(d, d->g), one(d, SX_OP_SIN, d->node->inputs[input]));
+  sx_id sine = one(d, SX_OP_SIN, d->node->inputs[input]);
+  return mul(d, neg(d, d->g), sine);
 }
 
 /* g (1 + y y) */
 sx_id sx_gradient_tan(const sx_adjoint *d, uint32_t input) {
   (void)input;
-  return mul(d, d->g, two(d, SX_OP_ADD, value(d, 1), mul(d, d->y, d->y)));
+  sx_id unit = value(d, 1), square = mul(d, d->y, d->y);
+  return mul(d, d->g, two(d, SX_OP_ADD, unit, square));
 }
 
 /* g (1 - y y) */
 sx_id sx_gradient_tanh(const sx_adjoint *d, uint32_t input) {
   (void)input;
-  return mul(d, d->g, two(d, SX_OP_SUB, value(d, 1), mul(d, d->y, d->y)));
+  sx_id unit = value(d, 1), square = mul(d, d->y, d->y);
+  return mul(d, d->g, two(d, SX_OP_SUB, unit, square));
 }
 
 /* g 2 / sqrt(pi) exp(-a a) */
 sx_id sx_gradient_erf(const sx_adjoint *d, uint32_t input) {
-  sx_id a = d->node->inputs[input];
-  return mul(d, d->g, mul(d, value(d, two_over_sqrt_pi), one(d, SX_OP_EXP, neg(d, mul(d, a, a)))));
+  sx_id a = d->node->inputs[input], bell = one(d, SX_OP_EXP, neg(d, mul(d, a, a)));
+  return mul(d, d->g, mul(d, value(d, two_over_sqrt_pi), bell));
 }
 
 sx_id sx_gradient_where(const sx_adjoint *d, uint32_t input) {
