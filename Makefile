@@ -10,6 +10,7 @@
 
 .SUFFIXES:
 .DELETE_ON_ERROR:
+.DEFAULT_GOAL := all
 MAKEFLAGS += --no-builtin-rules
 
 ifeq ($(origin CC),default)
