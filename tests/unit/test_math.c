@@ -521,6 +521,8 @@ static void test_f64_special_cases(void **state) {
         check_pow_f64(x, y);
     }
   }
+  check_f64("cos_f64", cos_f64, mpfr_cos, 0x1.6ac5b262ca1ffp+849); /* the double nearest to a multiple of pi/2 */
+  check_f64("sin_f64", sin_f64, mpfr_sin, 0x1.921fb54442d18p+1);
   assert_true(sx_pow_f64(10.0, 15.0) == 1e15 && sx_pow_f64(-3.0, 3.0) == -27.0 &&
               sx_pow_f64(2.0, -1074.0) == 0x1p-1074);
   assert_true(sx_exp_f64(0x1.62e42fefa39efp+9) <= DBL_MAX && sx_exp_f64(0x1.62e42fefa39fp+9) > DBL_MAX);
