@@ -1,0 +1,272 @@
+/* Matrix products: ours at the best SIMD level, OpenBLAS and BLIS where they are installed, and the
+ * machine's fma peak, measured in turn: short bursts, medians and best samples.
+ *
+ *   bench_gemm [--threads N] [--rounds N] [SHAPE...]   a SHAPE selects the names that start with it */
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../../libsexp/cpu/kernel.h"
+
+typedef struct shape {
+  const char *name, *labels; /* N: as stored, T: transposed, of a then b */
+  int64_t m, n, k;
+} shape;
+
+#define NN "mk,kn->mn"
+#define NT "mk,nk->mn"
+#define TN "km,kn->mn"
+static const shape shapes[] = {
+    {"sq64", NN, 64, 64, 64},
+    {"sq128", NN, 128, 128, 128},
+    {"sq256", NN, 256, 256, 256},
+    {"sq512", NN, 512, 512, 512},
+    {"sq1024", NN, 1024, 1024, 1024},
+    {"sq2048", NN, 2048, 2048, 2048},
+    {"t1", NN, 4096, 256, 1024},
+    {"t2", NN, 2048, 768, 3072},
+    {"t3", NN, 64, 4096, 512},
+    {"mlp_fc1_fwd", NT, 128, 512, 784},
+    {"mlp_fc1_dW", TN, 512, 784, 128},
+    {"mlp_fc2_dX", NN, 128, 512, 512},
+    {"mlp_out_fwd", NT, 128, 10, 512},
+    {"char_qkv_fwd", NT, 2048, 384, 128},
+    {"char_fcproj_fwd", NT, 2048, 128, 512},
+    {"char_fc_dW", TN, 512, 128, 2048},
+    {"gpt_fc_fwd", NT, 1024, 1536, 384},
+    {"gpt_fcproj_fwd", NT, 1024, 384, 1536},
+    {"gpt_fc_dX", NN, 1024, 384, 1536},
+    {"gpt_fc_dW", TN, 1536, 384, 1024},
+    {"gpt_head_fwd", NT, 1024, 4096, 384},
+    {"gpt_head_dW", TN, 4096, 384, 1024},
+    {"char_qk", NT, 128, 128, 32},
+    {"gpt_qk", NT, 256, 256, 64},
+    {"gpt_att_v", NN, 256, 64, 256},
+};
+enum { N_SHAPES = sizeof shapes / sizeof *shapes, MOST_ROUNDS = 101 };
+
+static double now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+/* ---- implementations ---------------------------------------------------------------- */
+
+typedef struct problem {
+  const shape *shape;
+  float *a, *b, *c;
+  sx_pool *pool;
+  void *scratch;
+  int n_threads;
+} problem;
+
+static void run_ours(const problem *p) {
+  const shape *s = p->shape;
+  bool a_transposed = s->labels[0] == 'k', b_transposed = s->labels[3] == 'n';
+  int64_t a_dims[2] = {a_transposed ? s->k : s->m, a_transposed ? s->m : s->k};
+  int64_t b_dims[2] = {b_transposed ? s->n : s->k, b_transposed ? s->k : s->n};
+  int64_t c_dims[2] = {s->m, s->n};
+  int64_t a_strides[2] = {a_dims[1], 1}, b_strides[2] = {b_dims[1], 1}, c_strides[2] = {s->n, 1};
+  sx_node node = {.op = SX_OP_EINSUM, .text = s->labels, .rank = 2, .dims = c_dims};
+  sx_operand inputs[2] = {{p->a, SX_F32, 2, a_dims, a_strides}, {p->b, SX_F32, 2, b_dims, b_strides}};
+  sx_call call = {.node = &node, .out = {p->c, SX_F32, 2, c_dims, c_strides}, .inputs = inputs, .n_inputs = 2};
+  call.scratch = p->scratch;
+  call.pool = p->pool;
+  sx_kernels(sx_simd_best())->fast[SX_OP_EINSUM](&call);
+}
+
+typedef void cblas_sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda,
+                         const float *b, int ldb, float beta, float *c, int ldc);
+
+typedef struct peer {
+  const char *name, *library, *set_threads;
+  cblas_sgemm *gemm;
+} peer;
+
+static peer peers[] = {{"OpenBLAS", "libopenblas.so.0", "openblas_set_num_threads", NULL},
+                       {"BLIS", "libblis.so.4", "bli_thread_set_num_threads", NULL}};
+enum { N_PEERS = 2, N_IMPLEMENTATIONS = N_PEERS + 2 };
+
+static void *symbol(void *library, const char *name) { return library ? dlsym(library, name) : NULL; }
+
+static void open_peers(int n_threads) {
+  for (int k = 0; k < N_PEERS; k++) {
+    void *library = dlopen(peers[k].library, RTLD_NOW | RTLD_LOCAL);
+    void *gemm = symbol(library, "cblas_sgemm"), *set = symbol(library, peers[k].set_threads);
+    memcpy(&peers[k].gemm, &gemm, sizeof gemm);
+    void (*set_threads)(int64_t) = NULL;
+    memcpy(&set_threads, &set, sizeof set);
+    if (set_threads) set_threads(n_threads);
+  }
+}
+
+static void run_peer(const peer *other, const problem *p) {
+  enum { ROW_MAJOR = 101, AS_STORED = 111, TRANSPOSED = 112 };
+  const shape *s = p->shape;
+  bool a_transposed = s->labels[0] == 'k', b_transposed = s->labels[3] == 'n';
+  other->gemm(ROW_MAJOR, a_transposed ? TRANSPOSED : AS_STORED, b_transposed ? TRANSPOSED : AS_STORED, (int)s->m,
+              (int)s->n, (int)s->k, 1.0f, p->a, (int)(a_transposed ? s->m : s->k), p->b,
+              (int)(b_transposed ? s->k : s->n), 0.0f, p->c, (int)s->n);
+}
+
+/* ---- the peak: independent fused multiply-adds in registers --------------------------- */
+
+#if defined(__x86_64__)
+#define CHAINS(instruction, r)                                                                              \
+  instruction " %%" r "0, %%" r "0, %%" r "2\n" instruction " %%" r "0, %%" r "0, %%" r "3\n"               \
+  instruction " %%" r "0, %%" r "0, %%" r "4\n" instruction " %%" r "0, %%" r "0, %%" r "5\n"               \
+  instruction " %%" r "0, %%" r "0, %%" r "6\n" instruction " %%" r "0, %%" r "0, %%" r "7\n"               \
+  instruction " %%" r "0, %%" r "0, %%" r "8\n" instruction " %%" r "0, %%" r "0, %%" r "9\n"               \
+  instruction " %%" r "0, %%" r "0, %%" r "10\n" instruction " %%" r "0, %%" r "0, %%" r "11\n"
+#define CLOBBERS "xmm0", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11"
+static double fma_flops(int64_t n) {
+  bool wide = sx_simd_available(SX_SIMD_AVX512);
+  if (!sx_simd_available(SX_SIMD_AVX2)) return 0.0;
+  for (int64_t k = 0; k < n; k++) {
+    if (wide)
+      __asm__ volatile("vxorps %%xmm0, %%xmm0, %%xmm0\n" CHAINS("vfmadd231ps", "zmm") ::: CLOBBERS);
+    else
+      __asm__ volatile("vxorps %%xmm0, %%xmm0, %%xmm0\n" CHAINS("vfmadd231ps", "ymm") ::: CLOBBERS);
+  }
+  return (double)n * 10.0 * 2.0 * (wide ? 16.0 : 8.0);
+}
+#else
+static double fma_flops(int64_t n) {
+  (void)n;
+  return 0.0;
+}
+#endif
+
+typedef struct peak_job {
+  double flops;
+} peak_job;
+
+static void run_peak_part(void *context, int64_t begin, int64_t end, int thread) {
+  double flops = fma_flops(200000);
+  if (thread == 0) ((peak_job *)context)->flops = flops * 1.0;
+  (void)begin, (void)end;
+}
+
+/* ---- measuring ------------------------------------------------------------------------- */
+
+static int ascending(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* GFLOP/s of one burst of about 20 ms; 0: not installed. */
+static double burst(int implementation, const problem *p) {
+  const shape *s = p->shape;
+  double flops = 2.0 * (double)s->m * (double)s->n * (double)s->k;
+  if (implementation == N_PEERS + 1) {
+    peak_job job = {0};
+    double start = now_ns();
+    sx_pool_run(p->pool, p->n_threads, 1, run_peak_part, &job);
+    return job.flops * p->n_threads / (now_ns() - start);
+  }
+  if (implementation < N_PEERS && !peers[implementation].gemm) return 0.0;
+  int64_t repeats = (int64_t)(1e9 / flops) + 1;
+  double start = now_ns();
+  for (int64_t k = 0; k < repeats; k++) {
+    if (implementation < N_PEERS)
+      run_peer(&peers[implementation], p);
+    else
+      run_ours(p);
+  }
+  return flops * (double)repeats / (now_ns() - start);
+}
+
+static void rest(void) {
+  struct timespec t = {0, 20000000};
+  nanosleep(&t, NULL);
+}
+
+static void measure(const problem *p, int rounds) {
+  static double samples[N_IMPLEMENTATIONS][MOST_ROUNDS];
+  for (int k = 0; k < N_IMPLEMENTATIONS; k++) burst(k, p);
+  for (int round = 0; round < rounds; round++)
+    for (int k = 0; k < N_IMPLEMENTATIONS; k++) {
+      int turn = (k + round) % N_IMPLEMENTATIONS;
+      samples[turn][round] = burst(turn, p);
+      rest();
+    }
+  double median[N_IMPLEMENTATIONS], best[N_IMPLEMENTATIONS];
+  for (int k = 0; k < N_IMPLEMENTATIONS; k++) {
+    qsort(samples[k], (size_t)rounds, sizeof **samples, ascending);
+    median[k] = samples[k][rounds / 2];
+    best[k] = samples[k][rounds - 1];
+  }
+  double ours = median[N_PEERS], peak = best[N_PEERS + 1];
+  double peer_best = median[0] > median[1] ? median[0] : median[1];
+  printf("%-16s %5lld %5lld %5lld  %6.1f [%5.1f]", p->shape->name, (long long)p->shape->m, (long long)p->shape->n,
+         (long long)p->shape->k, ours, best[N_PEERS]);
+  for (int k = 0; k < N_PEERS; k++) printf("  %6.1f [%5.1f]", median[k], best[k]);
+  printf("  %6.1f  %5.2f", peak, peak > 0 ? ours / peak : 0.0);
+  if (peer_best > 0) printf("  %5.2f", ours / peer_best);
+  printf("\n");
+  fflush(stdout);
+}
+
+static float *new_matrix(int64_t n, uint64_t seed) {
+  float *matrix = NULL;
+  if (posix_memalign((void **)&matrix, 64, (size_t)n * 4)) abort();
+  for (int64_t k = 0; k < n; k++) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    matrix[k] = (float)(int32_t)(seed >> 40) * 0x1p-23f - 1.0f;
+  }
+  return matrix;
+}
+
+static bool selected(const char *name, int argc, char **argv) {
+  bool any = false;
+  for (int k = 1; k < argc; k++) {
+    if (argv[k][0] == '-') {
+      k++;
+      continue;
+    }
+    any = true;
+    if (strncmp(name, argv[k], strlen(argv[k])) == 0) return true;
+  }
+  return !any;
+}
+
+static int option(const char *name, int otherwise, int argc, char **argv) {
+  for (int k = 1; k + 1 < argc; k++)
+    if (strcmp(argv[k], name) == 0) return atoi(argv[k + 1]);
+  return otherwise;
+}
+
+int main(int argc, char **argv) {
+  int n_threads = option("--threads", 1, argc, argv), rounds = option("--rounds", 5, argc, argv);
+  if (rounds < 1 || rounds > MOST_ROUNDS || n_threads < 1) {
+    fprintf(stderr, "bench_gemm: --rounds is 1 to %d, --threads at least 1\n", MOST_ROUNDS);
+    return 2;
+  }
+  open_peers(n_threads);
+  sx_pool *pool = sx_pool_new(n_threads);
+  printf("GFLOP/s, median [best] of %d bursts; %s, %d thread(s)\n", rounds, sx_simd_name(sx_simd_best()), n_threads);
+  printf("%-16s %5s %5s %5s  %14s  %14s  %14s  %6s  %5s  %5s\n", "shape", "m", "n", "k", "ours", peers[0].name,
+         peers[1].name, "peak", "/peak", "/peer");
+  for (int k = 0; k < N_SHAPES; k++) {
+    const shape *s = &shapes[k];
+    if (!selected(s->name, argc, argv)) continue;
+    problem p = {s, new_matrix(s->m * s->k, 1), new_matrix(s->k * s->n, 2), new_matrix(s->m * s->n, 3), pool, NULL, n_threads};
+    int64_t dims[2] = {s->m, s->n};
+    sx_node node = {.op = SX_OP_EINSUM, .rank = 2, .dims = dims};
+    sx_graph graph = {.nodes = {.items = &node, .n = 1}};
+    int64_t bytes = sx_kernel_scratch(sx_kernels(sx_simd_best()), &graph, 0, n_threads);
+    if (posix_memalign(&p.scratch, 64, (size_t)bytes)) abort();
+    measure(&p, rounds);
+    free(p.a);
+    free(p.b);
+    free(p.c);
+    free(p.scratch);
+  }
+  sx_pool_free(pool);
+  return 0;
+}
