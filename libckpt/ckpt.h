@@ -20,6 +20,7 @@
  *       for (size_t i = 0; i < ckpt_tensors_count(tensors); i++)
  *         printf("%s %s\n", ckpt_dtype_name(ckpt_tensors_at(tensors, i)->dtype), ckpt_tensors_at(tensors, i)->name);
  *       ckpt_tensors_close(tensors);
+ *       return 0;
  *     }
  *
  * Conventions, for every function unless its comment says otherwise:

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "utf8.h"
+
 static const ckpt_code codes[] = {
 #define CKPT_ERROR(area, number, name, title, hint, page) {"E-" #area "-" number, #name, title, hint, page},
 #include "errors.def"
@@ -18,16 +20,14 @@ const ckpt_code *ckpt_codes(size_t *n_out) {
   return codes;
 }
 
-/* One line of whole UTF-8 characters: control characters become '?', a character cut by the end goes. */
+/* One line of UTF-8: control characters, and bytes that are no character (cut-off ones too), become '?'. */
 static void tidy(char *text) {
-  size_t n = strlen(text), tail = n;
-  for (size_t i = 0; i < n; i++)
-    if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f) text[i] = '?';
-  while (tail > 0 && ((unsigned char)text[tail - 1] & 0xc0) == 0x80) tail--;
-  if (tail == 0) return;
-  unsigned char lead = (unsigned char)text[tail - 1];
-  size_t need = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
-  if (n - (tail - 1) < need) text[tail - 1] = 0;
+  size_t n = strlen(text);
+  for (size_t i = 0; i < n;) {
+    size_t length = ck_utf8_length((const unsigned char *)text + i, n - i);
+    if (length == 0 || (unsigned char)text[i] < 0x20 || text[i] == 0x7f) text[i] = '?';
+    i += length ? length : 1;
+  }
 }
 
 static void append(char *text, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
