@@ -33,6 +33,14 @@ LIBSEXP_SOURCES := \
   libsexp/ir/infer_shape.c libsexp/ir/ir.c libsexp/ir/parse.c libsexp/ir/print.c libsexp/ir/verify.c \
   libsexp/read/diag_print.c libsexp/read/lexer.c libsexp/read/number.c libsexp/read/print.c libsexp/read/reader.c \
   libsexp/read/source.c libsexp/read/utf8.c \
+  libsexp/lang/activate.c libsexp/lang/builtins_index.c libsexp/lang/builtins_list.c libsexp/lang/builtins_model.c \
+  libsexp/lang/builtins_move.c libsexp/lang/builtins_number.c libsexp/lang/builtins_random.c \
+  libsexp/lang/builtins_reduce.c libsexp/lang/builtins_tensor.c libsexp/lang/builtins_text.c libsexp/lang/call.c \
+  libsexp/lang/evaluate.c libsexp/lang/fields.c libsexp/lang/forms.c libsexp/lang/forms_data.c \
+  libsexp/lang/forms_eval.c libsexp/lang/forms_generator.c libsexp/lang/forms_run.c libsexp/lang/knobs.c \
+  libsexp/lang/load.c libsexp/lang/machine.c libsexp/lang/names.c libsexp/lang/options.c libsexp/lang/param.c \
+  libsexp/lang/paths.c libsexp/lang/state.c libsexp/lang/suggest.c libsexp/lang/tensor.c libsexp/lang/trace.c \
+  libsexp/lang/translate.c libsexp/lang/update.c libsexp/lang/value.c \
   libsexp/pass/cse.c libsexp/pass/dce.c libsexp/pass/fold_constant.c libsexp/pass/gradient.c \
   libsexp/pass/gradient_moves.c libsexp/pass/gradient_rules.c libsexp/pass/simplify.c \
   libsexp/pass/fuse.c libsexp/pass/memory.c libsexp/pass/pack.c libsexp/pass/plan.c libsexp/pass/plan_print.c \
@@ -50,7 +58,9 @@ LIBSEXP_SOURCES := \
 # Compiled once for every SIMD level of the architecture.
 LIBSEXP_LEVEL_SOURCES := \
   libsexp/cpu/kernel_set.c libsexp/cpu/kernels_conv.c libsexp/cpu/kernels_einsum.c libsexp/cpu/kernels_element.c \
-  libsexp/cpu/kernels_gemm.c libsexp/cpu/kernels_pack.c
+  libsexp/cpu/kernels_gemm.c libsexp/cpu/kernels_index.c libsexp/cpu/kernels_lines.c libsexp/cpu/kernels_move.c \
+  libsexp/cpu/kernels_pack.c libsexp/cpu/kernels_random.c libsexp/cpu/kernels_reduce.c libsexp/cpu/kernels_scan.c \
+  libsexp/cpu/kernels_sort.c libsexp/cpu/kernels_sum.c
 
 LIBSEXP_HEADERS := libsexp/sexp.h
 PRELUDE := $(sort $(wildcard libsexp/lang/prelude/*.sexp))

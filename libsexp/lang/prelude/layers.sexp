@@ -74,7 +74,7 @@ stride 1."
   "1 with probability p (a number, or a tensor that broadcasts to shape), else 0."
   (cast (< (uniform shape :salt salt) p) dtype))
 
-(defun dropout (x &key (p 0.5) (salt (if training? [(input :step) (input :microbatch)] [])))
+(defun dropout (x &key (p 0.5) (salt [:step :microbatch]))
   "In training each element is 0 with probability p, else x / (1 - p); in evaluations x. Drawn anew each microbatch."
   (assert (and (>= p 0) (< p 1)) "dropout: :p is at least 0 and below 1, not " p)
   (if (and training? (> p 0))
