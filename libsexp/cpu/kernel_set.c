@@ -11,9 +11,34 @@ const sx_kernel_set SX_AT_LEVEL(sx_kernel_set) = {
     .element = SX_AT_LEVEL(sx_element),
     .fast =
         {
+            [SX_OP_PAD] = SX_AT_LEVEL(sx_fast_pad),
+            [SX_OP_CONCAT] = SX_AT_LEVEL(sx_fast_concat),
+
+            [SX_OP_FOLD] = SX_AT_LEVEL(sx_fast_fold),
+            [SX_OP_SUM] = SX_AT_LEVEL(sx_fast_sum),
+            [SX_OP_REDUCEMAX] = SX_AT_LEVEL(sx_fast_extreme),
+            [SX_OP_REDUCEMIN] = SX_AT_LEVEL(sx_fast_extreme),
+            [SX_OP_ANY] = SX_AT_LEVEL(sx_fast_extreme),
+            [SX_OP_ALL] = SX_AT_LEVEL(sx_fast_extreme),
+            [SX_OP_ARGMAX] = SX_AT_LEVEL(sx_fast_arg_extreme),
+            [SX_OP_ARGMIN] = SX_AT_LEVEL(sx_fast_arg_extreme),
+
             [SX_OP_EINSUM] = SX_AT_LEVEL(sx_fast_einsum),
             [SX_OP_CONV] = SX_AT_LEVEL(sx_fast_conv),
             [SX_OP_CONVDATA] = SX_AT_LEVEL(sx_fast_conv_data),
             [SX_OP_CONVWEIGHT] = SX_AT_LEVEL(sx_fast_conv_weight),
+
+            [SX_OP_GATHER] = SX_AT_LEVEL(sx_fast_gather),
+            [SX_OP_SCATTER] = SX_AT_LEVEL(sx_fast_scatter),
+            [SX_OP_TAKE] = SX_AT_LEVEL(sx_fast_take),
+            [SX_OP_PUT] = SX_AT_LEVEL(sx_fast_put),
+            [SX_OP_ONEHOT] = SX_AT_LEVEL(sx_fast_one_hot),
+            [SX_OP_ARGSORT] = SX_AT_LEVEL(sx_fast_argsort),
+
+            [SX_OP_CUMSUM] = SX_AT_LEVEL(sx_fast_scan),
+            [SX_OP_SCANLINEAR] = SX_AT_LEVEL(sx_fast_scan),
+
+            [SX_OP_UNIFORM] = SX_AT_LEVEL(sx_fast_draw),
+            [SX_OP_NORMAL] = SX_AT_LEVEL(sx_fast_draw),
         },
 };

@@ -2,6 +2,8 @@
 #include "gemm.h"
 #include "operand.h"
 
+enum { SUM_CHUNK = 4096, SORT_BYTES = 16 };
+
 static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /* f32 sums of a result in a short float. */
@@ -16,6 +18,14 @@ static int64_t product_bytes(const sx_node *node, int n_threads) {
   return wide_bytes(node) + n_threads * sx_gemm_scratch_bytes(n, n);
 }
 
+/* Results of the chunks of one line. */
+static int64_t sum_bytes(const sx_graph *graph, const sx_node *node) {
+  const sx_node *in = sx_node_at(graph, node->inputs[0]);
+  int64_t n = 1;
+  for (uint32_t k = 0; k < node->n_ints; k++) n *= in->dims[node->ints[k]];
+  return round_up((n / SUM_CHUNK + 1) * 4);
+}
+
 int64_t sx_kernel_scratch(const sx_kernel_set *set, const sx_graph *graph, sx_id id, int n_threads) {
   const sx_node *node = sx_node_at(graph, id);
   switch (node->op) {
@@ -25,6 +35,8 @@ int64_t sx_kernel_scratch(const sx_kernel_set *set, const sx_graph *graph, sx_id
     case SX_OP_CONV:
     case SX_OP_CONVDATA:
     case SX_OP_CONVWEIGHT: return set->simd == SX_SIMD_REFERENCE ? 0 : product_bytes(node, n_threads);
+    case SX_OP_SUM: return n_threads * sum_bytes(graph, node);
+    case SX_OP_ARGSORT: return n_threads * round_up(node->dims[node->ints[0]] * SORT_BYTES);
     default: return 0;
   }
 }

@@ -1,0 +1,191 @@
+/* Sums of floats in the order of numerics 1, two ways. By lines: a chunk of 4096 elements is folded into
+ * 32 lanes that are a few registers. By columns: where results lie side by side, rows are added to the rows
+ * of a table of 32 lanes, many columns at once, and the table is folded at the end of a chunk. */
+#include "reduce.h"
+
+enum { LANES = 32, CHUNK = 4096, COLUMNS = 128, VECTORS = LANES / SX_LANES };
+
+/* ---- lines ---------------------------------------------------------------------- */
+
+static float fold_lanes(float lanes[LANES]) {
+  for (int j = 0; j < 16; j++) lanes[j] += lanes[j + 16];
+  for (int j = 0; j < 8; j++) lanes[j] += lanes[j + 8];
+  for (int j = 0; j < 4; j++) lanes[j] += lanes[j + 4];
+  lanes[0] += lanes[2];
+  lanes[1] += lanes[3];
+  return lanes[0] + lanes[1];
+}
+
+/* Fewer elements than lanes. */
+static float sum_short(const float *x, int64_t n) {
+  float lanes[LANES];
+  if (n == 0) return 0.0f;
+  memcpy(lanes, x, (size_t)n * 4);
+  for (int64_t h = LANES / 2; h > 0; h /= 2)
+    for (int64_t j = 0; j < h && j + h < n; j++) lanes[j] += lanes[j + h];
+  return lanes[0];
+}
+
+/* At most a chunk. */
+static float sum_chunk(const float *x, int64_t n) {
+  if (n < LANES) return sum_short(x, n);
+  sx_floats sums[VECTORS];
+  float lanes[LANES];
+  SX_UNROLL for (int v = 0; v < VECTORS; v++) sums[v] = sx_floats_load(x + v * SX_LANES);
+  int64_t k = LANES;
+  for (; k + LANES <= n; k += LANES)
+    SX_UNROLL for (int v = 0; v < VECTORS; v++) sums[v] += sx_floats_load(x + k + v * SX_LANES);
+  SX_UNROLL for (int v = 0; v < VECTORS; v++) sx_floats_store(lanes + v * SX_LANES, sums[v]);
+  for (int64_t j = 0; k + j < n; j++) lanes[j] += x[k + j];
+  return fold_lanes(lanes);
+}
+
+/* The results of chunks by the same rule, in place. */
+static float sum_results(float *results, int64_t n) {
+  while (n > CHUNK) {
+    int64_t m = sx_ceil_div(n, CHUNK);
+    for (int64_t k = 0; k < m; k++) results[k] = sum_chunk(results + k * CHUNK, sx_min_i64(CHUNK, n - k * CHUNK));
+    n = m;
+  }
+  return sum_chunk(results, n);
+}
+
+static float sum_line_chunk(const sx_reduction *r, int64_t base, int64_t first) {
+  _Alignas(64) char buffer[CHUNK * 4];
+  float wide[CHUNK];
+  int64_t n = sx_min_i64(CHUNK, r->n_in - first);
+  const void *x = SX_AT_LEVEL(sx_line_read)(r, base, first, n, buffer);
+  if (r->dtype == SX_F32) return sum_chunk(x, n);
+  SX_AT_LEVEL(sx_widen)(wide, x, r->dtype, n);
+  return sum_chunk(wide, n);
+}
+
+typedef struct sum_job {
+  const sx_reduction *r;
+  const sx_operand *out;
+  int64_t n_chunks, results_room; /* chunks of a line; floats between two threads' results */
+  float *results;
+  int64_t base; /* of the one line whose chunks are shared among threads */
+} sum_job;
+
+static void store_sum(const sx_operand *out, int64_t at, float sum) {
+  sx_store(out->data, out->dtype, at, (sx_value){.f = sum});
+}
+
+static void sum_lines(void *context, int64_t begin, int64_t end, int thread) {
+  const sum_job *job = context;
+  float *results = job->results + thread * job->results_room;
+  for (int64_t line = begin; line < end; line++) {
+    int64_t base = sx_axes_at(&job->r->kept, line);
+    if (job->n_chunks <= 1) {
+      store_sum(job->out, line, sum_line_chunk(job->r, base, 0));
+      continue;
+    }
+    for (int64_t k = 0; k < job->n_chunks; k++) results[k] = sum_line_chunk(job->r, base, k * CHUNK);
+    store_sum(job->out, line, sum_results(results, job->n_chunks));
+  }
+}
+
+static void sum_chunks(void *context, int64_t begin, int64_t end, int thread) {
+  (void)thread;
+  const sum_job *job = context;
+  for (int64_t k = begin; k < end; k++) job->results[k] = sum_line_chunk(job->r, job->base, k * CHUNK);
+}
+
+/* Few long lines: the threads share the chunks of each. */
+static void sum_long_lines(const sx_call *call, sum_job *job) {
+  for (int64_t line = 0; line < job->r->n_out; line++) {
+    job->base = sx_axes_at(&job->r->kept, line);
+    sx_pool_run(call->pool, job->n_chunks, 1, sum_chunks, job);
+    store_sum(job->out, line, sum_results(job->results, job->n_chunks));
+  }
+}
+
+/* ---- columns --------------------------------------------------------------------- */
+
+/* Lanes of many columns; the first of two levels takes rows, the second the results of chunks. */
+typedef struct table {
+  float lanes[2][LANES][COLUMNS];
+  int64_t n[2];
+} table;
+
+static void add_row(table *t, int level, const float *x, int64_t n_columns) {
+  float *lane = t->lanes[level][t->n[level] % LANES];
+  if (t->n[level]++ < LANES) {
+    memcpy(lane, x, (size_t)n_columns * 4);
+    return;
+  }
+  int64_t k = 0;
+  for (; k + SX_LANES <= n_columns; k += SX_LANES)
+    sx_floats_store(lane + k, sx_floats_load(lane + k) + sx_floats_load(x + k));
+  for (; k < n_columns; k++) lane[k] += x[k];
+}
+
+static const float *fold_table(table *t, int level, int64_t n_columns) {
+  int64_t n = sx_min_i64(t->n[level], LANES);
+  for (int64_t h = LANES / 2; h > 0; h /= 2)
+    for (int64_t j = 0; j < h && j + h < n; j++)
+      for (int64_t k = 0; k < n_columns; k++) t->lanes[level][j][k] += t->lanes[level][j + h][k];
+  t->n[level] = 0;
+  return t->lanes[level][0];
+}
+
+static void sum_columns_of(const sx_reduction *r, const sx_operand *out, int64_t base, int64_t out_at, int64_t n_columns) {
+  table t;
+  float wide[COLUMNS];
+  int last = r->reduced.n - 1;
+  int64_t length = last >= 0 ? r->reduced.dims[last] : 1, stride = last >= 0 ? r->reduced.strides[last] : 0;
+  t.n[0] = t.n[1] = 0;
+  int64_t at = base;
+  for (int64_t row = 0; row < r->n_in; row++, at += stride) {
+    if (row % length == 0) at = base + sx_axes_at(&r->reduced, row);
+    const void *x = (const char *)r->data + at * r->bytes;
+    if (r->dtype != SX_F32) {
+      SX_AT_LEVEL(sx_widen)(wide, x, r->dtype, n_columns);
+      x = wide;
+    }
+    add_row(&t, 0, x, n_columns);
+    if (t.n[0] == CHUNK) add_row(&t, 1, fold_table(&t, 0, n_columns), n_columns);
+  }
+  if (t.n[0] > 0 && t.n[1] > 0) add_row(&t, 1, fold_table(&t, 0, n_columns), n_columns);
+  const float *sums = fold_table(&t, t.n[1] > 0, n_columns);
+  SX_AT_LEVEL(sx_narrow)((char *)out->data + out_at * sx_element_bytes(out->dtype), out->dtype, sums, n_columns);
+}
+
+static void sum_columns(void *context, int64_t begin, int64_t end, int thread) {
+  (void)thread;
+  const sum_job *job = context;
+  const sx_reduction *r = job->r;
+  int64_t width = r->kept.dims[r->kept.n - 1], tiles = sx_ceil_div(width, COLUMNS);
+  for (int64_t unit = begin; unit < end; unit++) {
+    int64_t out_at = unit / tiles * width + unit % tiles * COLUMNS;
+    int64_t n_columns = sx_min_i64(COLUMNS, width - unit % tiles * COLUMNS);
+    sum_columns_of(r, job->out, sx_axes_at(&r->kept, out_at), out_at, n_columns);
+  }
+}
+
+/* ---- the kernel -------------------------------------------------------------------- */
+
+enum { LEAST_WORK = 1 << 14 }; /* elements that are worth a thread */
+
+bool SX_AT_LEVEL(sx_fast_sum)(const sx_call *call) {
+  if (!sx_is_float(call->inputs[0].dtype)) return false;
+  sx_reduction r = SX_AT_LEVEL(sx_reduction_make)(call);
+  if (r.n_out == 0) return true;
+  if (r.n_in == 0) {
+    memset(call->out.data, 0, (size_t)(r.n_out * r.bytes));
+    return true;
+  }
+  sum_job job = {.r = &r, .out = &call->out, .n_chunks = sx_ceil_div(r.n_in, CHUNK), .results = call->scratch};
+  job.results_room = (job.n_chunks + 15) / 16 * 16;
+  if (r.columns && r.n_in <= (int64_t)CHUNK * CHUNK) {
+    int64_t width = r.kept.dims[r.kept.n - 1], tiles = sx_ceil_div(width, COLUMNS);
+    int64_t grain = sx_max_i64(1, LEAST_WORK / (r.n_in * sx_min_i64(width, COLUMNS)));
+    sx_pool_run(call->pool, r.n_out / width * tiles, grain, sum_columns, &job);
+  } else if (r.n_out < 2 * sx_pool_threads(call->pool) && job.n_chunks > 1) {
+    sum_long_lines(call, &job);
+  } else {
+    sx_pool_run(call->pool, r.n_out, sx_max_i64(1, LEAST_WORK / r.n_in), sum_lines, &job);
+  }
+  return true;
+}
