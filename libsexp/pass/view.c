@@ -9,6 +9,9 @@
  * Source: strided arrays as in NumPy (Harris et al., "Array programming with NumPy", 2020). */
 #include "plan_parts.h"
 
+/* The stride of every step-th element; along an axis of one element none is taken, and the step may be any. */
+static int64_t stepped(int64_t stride, int64_t step, int64_t dim) { return dim > 1 ? stride * step : 0; }
+
 static void row_major(const sx_node *node, int64_t *strides) {
   int64_t stride = 1;
   for (int i = node->rank - 1; i >= 0; i--) {
@@ -48,7 +51,7 @@ static bool slice_view(const sx_node *node, const sx_node *from, const sx_view *
   for (int i = 0; i < node->rank; i++) {
     /* An empty slice may start past the end; it has no element to point at. */
     if (node->dims[i] > 0) out->offset += node->ints[3 * i] * in->strides[i];
-    out->strides[i] = in->strides[i] * node->ints[3 * i + 2];
+    out->strides[i] = stepped(in->strides[i], node->ints[3 * i + 2], node->dims[i]);
   }
   return true;
 }
@@ -64,7 +67,7 @@ static bool reverse_view(const sx_node *node, const sx_node *from, const sx_view
 static bool unfold_view(const sx_node *node, const sx_node *from, const sx_view *in, sx_view *out) {
   int64_t axis = node->ints[0];
   for (int i = 0; i < from->rank; i++) out->strides[i] = in->strides[i];
-  out->strides[axis] = in->strides[axis] * node->ints[2];
+  out->strides[axis] = stepped(in->strides[axis], node->ints[2], node->dims[axis]);
   out->strides[from->rank] = in->strides[axis];
   return true;
 }

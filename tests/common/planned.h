@@ -1,0 +1,23 @@
+/* For tests: a graph of a text or at random, with the arena that holds it. */
+#ifndef TESTS_COMMON_PLANNED_H
+#define TESTS_COMMON_PLANNED_H
+
+#include "../../libsexp/pass/plan.h"
+
+typedef struct planned {
+  sx_memory memory;
+  sx_arena arena;
+  sx_intern names;
+  sx_graph *graph;
+} planned;
+
+/* Fails the test where the text is no READY graph. Both are freed by planned_free. */
+planned *planned_text(const char *text);
+planned *planned_random(uint64_t seed, int n_nodes);
+void planned_free(planned *planned);
+
+sx_plan *planned_plan(planned *planned, bool fuse, bool reuse);
+/* Text of the plan. */
+const char *planned_print(planned *planned, bool fuse, bool reuse);
+
+#endif
