@@ -29,7 +29,7 @@ VERSION := 0.1.0
 LIBSEXP_SOURCES := \
   libsexp/base/bug.c libsexp/base/diag.c libsexp/base/glob.c libsexp/base/guard.c libsexp/base/intern.c libsexp/base/memory.c \
   libsexp/base/sha256.c libsexp/base/text.c \
-  libsexp/ir/build.c libsexp/ir/build_product.c libsexp/ir/infer.c libsexp/ir/infer_product.c \
+  libsexp/ir/build.c libsexp/ir/build_product.c libsexp/ir/draw_key.c libsexp/ir/infer.c libsexp/ir/infer_product.c \
   libsexp/ir/infer_shape.c libsexp/ir/ir.c libsexp/ir/parse.c libsexp/ir/print.c libsexp/ir/verify.c \
   libsexp/read/diag_print.c libsexp/read/lexer.c libsexp/read/number.c libsexp/read/print.c libsexp/read/reader.c \
   libsexp/read/source.c libsexp/read/utf8.c \
@@ -45,9 +45,10 @@ LIBSEXP_SOURCES := \
   libsexp/pass/gradient_moves.c libsexp/pass/gradient_rules.c libsexp/pass/simplify.c \
   libsexp/pass/fuse.c libsexp/pass/memory.c libsexp/pass/pack.c libsexp/pass/plan.c libsexp/pass/plan_print.c \
   libsexp/pass/schedule.c libsexp/pass/view.c \
+  libsexp/cpu/canonical.c libsexp/cpu/dispatch.c libsexp/cpu/elementwise.c libsexp/cpu/executable.c \
   libsexp/cpu/reference.c libsexp/cpu/reference_contract.c libsexp/cpu/reference_element.c libsexp/cpu/reference_index.c \
-  libsexp/cpu/reference_move.c libsexp/cpu/reference_random.c libsexp/cpu/reference_reduce.c libsexp/cpu/reference_scan.c libsexp/cpu/scratch.c \
-  libsexp/cpu/threads.c \
+  libsexp/cpu/reference_move.c libsexp/cpu/reference_random.c libsexp/cpu/reference_reduce.c libsexp/cpu/reference_scan.c \
+  libsexp/cpu/scratch.c libsexp/cpu/threads.c libsexp/cpu/walk.c \
   libsexp/run/bind.c libsexp/run/data_arrays.c libsexp/run/data_csv.c libsexp/run/data_idx.c \
   libsexp/run/data_manifest.c libsexp/run/data_windows.c libsexp/run/dataset.c libsexp/run/diagnostics.c \
   libsexp/run/digests.c libsexp/run/encoding.c libsexp/run/evaluation.c libsexp/run/files.c libsexp/run/generating.c \

@@ -1,0 +1,423 @@
+/* Execution: one set of bits for one graph, whatever is fused, reused, threaded or vectorized; faults, draws,
+ * observation, memory. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../common/cmocka_all.h"
+#include "../common/planned.h"
+#include "../common/random_graph.h"
+#include "../../libsexp/cpu/canonical.h"
+#include "../../libsexp/cpu/executable.h"
+#include "../../libsexp/ir/draw_key.h"
+
+/* Memory of the buffers from outside, by index of the plan; outputs are compared by name. */
+typedef struct outside {
+  void **data;
+  size_t n;
+} outside;
+
+static uint64_t name_seed(const char *name, uint64_t seed) {
+  for (; *name; name++) seed = seed * 31 + (unsigned char)*name;
+  return seed;
+}
+
+static outside outside_of(const sx_plan *plan, uint64_t seed) {
+  outside o = {calloc(plan->buffers.n, sizeof(void *)), plan->buffers.n};
+  for (size_t b = 0; b < o.n; b++) {
+    const sx_buffer *buffer = &plan->buffers.items[b];
+    if (buffer->kind != SX_BUFFER_EXTERNAL && buffer->kind != SX_BUFFER_OUTPUT) continue;
+    o.data[b] = aligned_alloc(64, (size_t)(buffer->n_bytes + 63) / 64 * 64 + 64);
+    random_source random = {name_seed(buffer->name, seed)};
+    if (buffer->kind == SX_BUFFER_EXTERNAL)
+      random_fill(&random, buffer->dtype, buffer->n_bytes / (int64_t)sx_dtype_bytes(buffer->dtype), o.data[b]);
+    else memset(o.data[b], 0xa5, (size_t)buffer->n_bytes);
+  }
+  return o;
+}
+
+static void outside_free(outside *o) {
+  for (size_t b = 0; b < o->n; b++) free(o->data[b]);
+  free(o->data);
+}
+
+/* How a graph is executed. */
+typedef struct way {
+  bool fuse, reuse;
+  sx_simd simd;
+  int threads;
+} way;
+
+static const sx_plan *plan_in(planned *p, way w) { return planned_plan(p, w.fuse, w.reuse); }
+
+static bool run_in(planned *p, const sx_plan *plan, way w, outside *o, sx_stopped *why) {
+  sx_pool *pool = sx_pool_new(w.threads);
+  sx_cpu cpu = {sx_kernels(w.simd), pool, &p->memory};
+  sx_executable *e = sx_executable_new(&cpu, plan, 7, &p->arena);
+  assert_non_null(e);
+  for (uint32_t b = 0; b < o->n; b++)
+    if (o->data[b]) sx_executable_bind(e, b, o->data[b]);
+  bool ok = sx_executable_execute(e, why);
+  sx_executable_free(e);
+  sx_pool_free(pool);
+  return ok;
+}
+
+static uint32_t output_named(const sx_plan *plan, const char *name) {
+  for (uint32_t b = 0; b < plan->buffers.n; b++)
+    if (plan->buffers.items[b].kind == SX_BUFFER_OUTPUT && !strcmp(plan->buffers.items[b].name, name)) return b;
+  fail_msg("no output %s", name);
+  return 0;
+}
+
+static void canonical_outputs(const sx_plan *plan, outside *o) {
+  for (size_t b = 0; b < o->n; b++) {
+    const sx_buffer *buffer = &plan->buffers.items[b];
+    if (buffer->kind == SX_BUFFER_OUTPUT)
+      sx_canonical_nans(o->data[b], buffer->dtype, buffer->n_bytes / (int64_t)sx_dtype_bytes(buffer->dtype));
+  }
+}
+
+static void check_equal(planned *p, const sx_plan *expected_plan, const outside *expected, const sx_plan *plan,
+                        const outside *got, way w, uint64_t seed) {
+  for (size_t i = 0; i < p->graph->outputs.n; i++) {
+    const char *name = p->graph->outputs.items[i].name;
+    uint32_t a = output_named(expected_plan, name), b = output_named(plan, name);
+    if (!memcmp(expected->data[a], got->data[b], (size_t)plan->buffers.items[b].n_bytes)) continue;
+    sx_text text;
+    sx_text_init(&text, &p->arena);
+    sx_graph_print(&text, p->graph, false);
+    print_error("%s", sx_text_get(&text));
+    fail_msg("seed %llu: %s differs: fuse %d, reuse %d, %s, %d threads", (unsigned long long)seed, name, w.fuse, w.reuse,
+             sx_simd_name(w.simd), w.threads);
+  }
+}
+
+/* One graph in every way of the list against the reference loops. */
+static void check_ways(planned *p, const way *ways, size_t n_ways, uint64_t seed) {
+  way plain = {false, false, SX_SIMD_REFERENCE, 1};
+  sx_stopped why;
+  const sx_plan *expected_plan = plan_in(p, plain);
+  outside expected = outside_of(expected_plan, seed);
+  assert_true(run_in(p, expected_plan, plain, &expected, &why));
+  canonical_outputs(expected_plan, &expected);
+  for (size_t i = 0; i < n_ways; i++) {
+    if (!sx_simd_available(ways[i].simd)) continue;
+    const sx_plan *plan = plan_in(p, ways[i]);
+    outside got = outside_of(plan, seed);
+    assert_true(run_in(p, plan, ways[i], &got, &why));
+    canonical_outputs(plan, &got);
+    check_equal(p, expected_plan, &expected, plan, &got, ways[i], seed);
+    outside_free(&got);
+  }
+  outside_free(&expected);
+}
+
+static void bits_do_not_depend_on_how(void **state) {
+  (void)state;
+  static const int threads[] = {1, 2, 3, 7};
+  for (uint64_t seed = 0; seed < 300; seed++) {
+    planned *p = planned_random(seed, 20 + (int)(seed % 8) * 20);
+    way ways[SX_N_SIMD + 3];
+    size_t n = 0;
+    for (sx_simd simd = SX_SIMD_REFERENCE; simd < SX_N_SIMD; simd++)
+      ways[n++] = (way){true, true, simd, threads[(seed + simd) % 4]};
+    ways[n++] = (way){true, false, sx_simd_best(), threads[seed % 4]};
+    ways[n++] = (way){false, true, sx_simd_best(), threads[(seed + 1) % 4]};
+    ways[n++] = (way){false, false, SX_SIMD_SCALAR, threads[(seed + 2) % 4]};
+    check_ways(p, ways, n, seed);
+    planned_free(p);
+  }
+}
+
+static const way all_ways[] = {
+    {true, true, SX_SIMD_SCALAR, 1}, {true, true, SX_SIMD_AVX2, 2},  {true, true, SX_SIMD_AVX512, 3},
+    {true, true, SX_SIMD_SCALAR, 7}, {true, false, SX_SIMD_AVX2, 3}, {false, true, SX_SIMD_AVX2, 2},
+};
+enum { N_WAYS = sizeof all_ways / sizeof *all_ways };
+
+static void check_text(const char *text) {
+  planned *p = planned_text(text);
+  check_ways(p, all_ways, N_WAYS, 1);
+  planned_free(p);
+}
+
+/* Every way in which a tile meets a broadcast: a row, a column, a scalar, a middle axis, short and long rows,
+ * rows longer than a tile. */
+static void broadcasts_of_every_kind(void **state) {
+  (void)state;
+  static const int sizes[][3] = {{7, 5, 10}, {3, 2, 1500}, {1, 1, 5000}, {50, 1, 33}, {2, 1030, 3}, {4, 3, 1024}, {400, 3, 2}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    int a = sizes[i][0], b = sizes[i][1], c = sizes[i][2];
+    char text[4096];
+    snprintf(text, sizeof text,
+             "graph \"g\"\n"
+             "%%0 = param {path \"x\"} : f32 [%d %d %d]\n"
+             "%%1 = param {path \"row\"} : f32 [%d]\n"
+             "%%2 = param {path \"column\"} : f32 [%d 1 1]\n"
+             "%%3 = param {path \"middle\"} : f32 [%d 1]\n"
+             "%%4 = param {path \"scalar\"} : f32 []\n"
+             "%%5 = param {path \"back\"} : f32 [%d %d %d]\n"
+             "%%6 = broadcast %%1 : f32 [%d %d %d]\n"
+             "%%7 = broadcast %%2 : f32 [%d %d %d]\n"
+             "%%8 = broadcast %%3 : f32 [%d %d %d]\n"
+             "%%9 = broadcast %%4 : f32 [%d %d %d]\n"
+             "%%10 = transpose %%5 {perm [2 1 0]} : f32 [%d %d %d]\n"
+             "%%11 = add %%0 %%6 : f32 [%d %d %d]\n"
+             "%%12 = mul %%11 %%7 : f32 [%d %d %d]\n"
+             "%%13 = max %%12 %%8 : f32 [%d %d %d]\n"
+             "%%14 = sub %%13 %%9 : f32 [%d %d %d]\n"
+             "%%15 = add %%14 %%10 : f32 [%d %d %d]\n"
+             "%%16 = mul %%15 %%6 : f32 [%d %d %d]\n"
+             "output \"y\" %%16\noutput \"z\" %%13\n",
+             a, b, c, c, a, b, c, b, a, a, b, c, a, b, c, a, b, c, a, b, c, a, b, c, a, b, c, a, b, c, a, b, c, a, b, c,
+             a, b, c, a, b, c);
+    check_text(text);
+  }
+}
+
+static void long_groups_and_many_tiles(void **state) {
+  (void)state;
+  check_text("graph \"g\"\n"
+             "%0 = param {path \"x\"} : f32 [100003]\n"
+             "%1 = const {value 0.5} : f32 [100003]\n"
+             "%2 = mul %0 %1 : f32 [100003]\n"
+             "%3 = tanh %2 : f32 [100003]\n"
+             "%4 = lt %3 %2 : bool [100003]\n"
+             "%5 = cast %3 : bf16 [100003]\n"
+             "%6 = cast %5 : f32 [100003]\n"
+             "%7 = where %4 %6 %0 : f32 [100003]\n"
+             "%8 = iota {axis 0} : i32 [100003]\n"
+             "%9 = cast %8 : f32 [100003]\n"
+             "%10 = mul %7 %9 : f32 [100003]\n"
+             "%11 = sum %10 {axes [0]} : f32 []\n"
+             "%12 = cast %7 : f16 [100003]\n"
+             "output \"sum\" %11\noutput \"mask\" %4\noutput \"half\" %12\n");
+}
+
+static void copies_of_views(void **state) {
+  (void)state;
+  check_text("graph \"g\"\n"
+             "%0 = param {path \"x\"} : f32 [37 65 18]\n"
+             "%1 = transpose %0 {perm [2 0 1]} : f32 [18 37 65]\n"
+             "%2 = transpose %0 {perm [2 1 0]} : f32 [18 65 37]\n"
+             "%3 = reverse %1 {axis 2} : f32 [18 37 65]\n"
+             "%4 = reshape %3 : f32 [43290]\n"
+             "%5 = cast %0 : bf16 [37 65 18]\n"
+             "%6 = transpose %5 {perm [1 2 0]} : bf16 [65 18 37]\n"
+             "%7 = reshape %6 : bf16 [1170 37]\n"
+             "%8 = transpose %7 {perm [1 0]} : bf16 [37 1170]\n"
+             "%9 = slice %8 {start [1 3], end [36 1100], step [2 7]} : bf16 [18 157]\n"
+             "output \"a\" %1\noutput \"b\" %2\noutput \"c\" %4\noutput \"d\" %8\noutput \"e\" %9\n");
+}
+
+static void empty_shapes(void **state) {
+  (void)state;
+  check_text("graph \"g\"\n"
+             "%0 = param {path \"x\"} : f32 [3 0 2]\n"
+             "%1 = exp %0 : f32 [3 0 2]\n"
+             "%2 = transpose %1 {perm [2 1 0]} : f32 [2 0 3]\n"
+             "%3 = reshape %2 : f32 [0]\n"
+             "%4 = sum %1 {axes [1]} : f32 [3 2]\n"
+             "%5 = neg %4 : f32 [3 2]\n"
+             "output \"a\" %3\noutput \"b\" %5\noutput \"c\" %2\n");
+}
+
+/* ---- faults -------------------------------------------------------------------------------------- */
+
+static const char faulty[] =
+    "graph \"g\"\n"
+    "%0 = input {name \"field/table\"} : f32 [5 3]\n"
+    "%1 = input {name \"field/ids\"} : i32 [40 50]\n"
+    "%2 = transpose %1 {perm [1 0]} : i32 [50 40]\n"
+    "%3 = gather %0 %2 : f32 [50 40 3]\n"
+    "%4 = one-hot %1 {n 7} : f32 [40 50 7]\n"
+    "%5 = sum %3 {axes [0 1 2]} : f32 []\n"
+    "output \"y\" %5\noutput \"hot\" %4\n";
+
+static void check_fault(way w, sx_stopped expected, const int32_t *ids) {
+  planned *p = planned_text(faulty);
+  const sx_plan *plan = plan_in(p, w);
+  outside o = outside_of(plan, 3);
+  sx_stopped why = {0};
+  for (uint32_t b = 0; b < o.n; b++)
+    if (plan->buffers.items[b].kind == SX_BUFFER_EXTERNAL && plan->buffers.items[b].dtype == SX_I32)
+      memcpy(o.data[b], ids, 2000 * sizeof *ids);
+  assert_int_equal(run_in(p, plan, w, &o, &why), expected.node == SX_NO_NODE);
+  if (expected.node != SX_NO_NODE) {
+    assert_int_equal(why.node, expected.node);
+    assert_int_equal(why.at, expected.at);
+    assert_int_equal(why.value, expected.value);
+    assert_int_equal(why.limit, expected.limit);
+  }
+  outside_free(&o);
+  planned_free(p);
+}
+
+/* The lowest flat index among the ids as the node sees them: here through a transposition. */
+static void an_id_out_of_range_stops(void **state) {
+  (void)state;
+  int32_t ids[2000] = {0};
+  for (size_t i = 0; i < N_WAYS; i++) check_fault(all_ways[i], (sx_stopped){SX_NO_NODE, 0, 0, 0}, ids);
+  ids[30 * 50 + 7] = -2; /* [7 30] seen by the gather: 7 * 40 + 30 */
+  ids[2 * 50 + 9] = 5;
+  for (size_t i = 0; i < N_WAYS; i++)
+    check_fault(all_ways[i], (sx_stopped){3, 7 * 40 + 30, -2, 5}, ids);
+}
+
+/* ---- draws --------------------------------------------------------------------------------------- */
+
+static uint64_t key_of(const char *graph, const char *draw, int64_t seed) {
+  char text[256];
+  snprintf(text, sizeof text, "graph \"%s\"\n%%0 = uniform {%s} : f32 [4]\noutput \"y\" %%0\n", graph, draw);
+  planned *p = planned_text(text);
+  uint64_t key = 0;
+  assert_true(sx_draw_key(p->graph, 0, seed, &key));
+  planned_free(p);
+  return key;
+}
+
+static void keys_are_hashes_of_names(void **state) {
+  (void)state;
+  assert_int_equal(key_of("loss", "draw 0", 7), 0xc9764ba911bc3d4c);
+  assert_int_equal(key_of("loss", "draw 12", 7), 0xde24db1da48789b7);
+  assert_int_equal(key_of("init/fc1/w", "draw 0", 7), 0x095fc86e654e21aa);
+  assert_int_equal(key_of("init/fc1/w", "draw 1", 7), 0xb35142882eb34546);
+  assert_int_equal(key_of("init-state/adam/w", "draw 0", -1), 0x430a75b8700df2e4);
+  assert_int_equal(key_of("loss", "draw 0, stream \"noise\"", 7), 0xbfb2e780f4cca071);
+  assert_int_equal(key_of("loss", "draw 2, stream \"noise\"", 7), 0xdfe3073ed38ca15c);
+}
+
+/* ---- observation --------------------------------------------------------------------------------- */
+
+typedef struct seen {
+  sx_id nodes[16];
+  uint32_t first_bits[16];
+  int64_t n_bytes[16];
+  size_t n;
+} seen;
+
+static void look(void *context, sx_id node, const void *data, int64_t n_bytes) {
+  seen *s = context;
+  s->nodes[s->n] = node;
+  memcpy(&s->first_bits[s->n], data, 4);
+  s->n_bytes[s->n++] = n_bytes;
+}
+
+static void every_value_can_be_observed(void **state) {
+  (void)state;
+  planned *p = planned_text("graph \"g\"\n"
+                            "%0 = input {name \"a\"} : f32 [2 3]\n"
+                            "%1 = const {value 2.0} : f32 [2 3]\n"
+                            "%2 = mul %0 %1 : f32 [2 3]\n"
+                            "%3 = transpose %2 {perm [1 0]} : f32 [3 2]\n"
+                            "%4 = slice %3 {start [1 1], end [3 2], step [1 1]} : f32 [2 1]\n"
+                            "output \"y\" %4\n");
+  const sx_plan *plan = planned_plan(p, false, false);
+  sx_cpu cpu = {sx_kernels(sx_simd_best()), NULL, &p->memory};
+  sx_executable *e = sx_executable_new(&cpu, plan, 0, &p->arena);
+  const uint32_t nan = 0xffc12345u;
+  float a[6] = {1, 2, 3, 4, 0, 6}, y[2];
+  memcpy(&a[4], &nan, 4);
+  seen s = {.n = 0};
+  for (uint32_t b = 0; b < plan->buffers.n; b++) {
+    if (plan->buffers.items[b].kind == SX_BUFFER_EXTERNAL) sx_executable_bind(e, b, a);
+    if (plan->buffers.items[b].kind == SX_BUFFER_OUTPUT) sx_executable_bind(e, b, y);
+  }
+  sx_stopped why;
+  assert_true(sx_executable_observe(e, look, &s));
+  assert_true(sx_executable_execute(e, &why));
+  assert_int_equal(s.n, 4);
+  static const sx_id nodes[] = {0, 2, 3, 4};
+  static const int64_t n_bytes[] = {24, 24, 24, 8};
+  static const uint32_t bits[] = {0x3f800000u, 0x40000000u, 0x40000000u, 0x7fc00000u};
+  for (size_t i = 0; i < 4; i++) {
+    assert_int_equal(s.nodes[i], nodes[i]);
+    assert_int_equal(s.n_bytes[i], n_bytes[i]);
+    assert_int_equal(s.first_bits[i], bits[i]);
+  }
+  assert_true(sx_executable_observe(e, NULL, NULL));
+  assert_true(sx_executable_execute(e, &why));
+  assert_int_equal(s.n, 4);
+  sx_executable_free(e);
+  planned_free(p);
+}
+
+/* ---- memory -------------------------------------------------------------------------------------- */
+
+static void *no_memory(void *context, size_t n_bytes) {
+  (void)context;
+  (void)n_bytes;
+  return NULL;
+}
+
+static void no_memory_is_null(void **state) {
+  (void)state;
+  planned *p = planned_text(faulty);
+  sx_memory none = p->memory;
+  none.allocate = no_memory;
+  sx_cpu cpu = {sx_kernels(SX_SIMD_SCALAR), NULL, &none};
+  assert_null(sx_executable_new(&cpu, planned_plan(p, true, true), 0, &p->arena));
+  planned_free(p);
+}
+
+static int n_allocations;
+static void *counted(void *context, size_t n_bytes) {
+  (void)context;
+  n_allocations++;
+  return malloc(n_bytes);
+}
+
+/* An execution allocates nothing, and can be repeated with other data bound. */
+static void executing_allocates_nothing(void **state) {
+  (void)state;
+  planned *p = planned_random(77, 150);
+  p->memory.allocate = counted;
+  const sx_plan *plan = planned_plan(p, true, true);
+  sx_cpu cpu = {sx_kernels(sx_simd_best()), NULL, &p->memory};
+  sx_executable *e = sx_executable_new(&cpu, plan, 7, &p->arena);
+  outside first = outside_of(plan, 1), second = outside_of(plan, 1);
+  int before = n_allocations;
+  for (int round = 0; round < 2; round++) {
+    outside *o = round ? &second : &first;
+    for (uint32_t b = 0; b < o->n; b++)
+      if (o->data[b]) sx_executable_bind(e, b, o->data[b]);
+    sx_stopped why;
+    assert_true(sx_executable_execute(e, &why));
+  }
+  assert_int_equal(n_allocations, before);
+  for (size_t b = 0; b < plan->buffers.n; b++)
+    if (plan->buffers.items[b].kind == SX_BUFFER_OUTPUT)
+      assert_memory_equal(first.data[b], second.data[b], (size_t)plan->buffers.items[b].n_bytes);
+  sx_executable_free(e);
+  outside_free(&first);
+  outside_free(&second);
+  planned_free(p);
+}
+
+static void levels_have_names(void **state) {
+  (void)state;
+  assert_string_equal(sx_simd_name(SX_SIMD_REFERENCE), "reference");
+  assert_string_equal(sx_simd_name(SX_SIMD_AVX512), "avx512");
+  assert_true(sx_simd_available(SX_SIMD_REFERENCE) && sx_simd_available(SX_SIMD_SCALAR));
+  assert_true(sx_simd_available(sx_simd_best()) && sx_simd_best() != SX_SIMD_REFERENCE);
+  for (sx_simd simd = SX_SIMD_REFERENCE; simd < SX_N_SIMD; simd++)
+    if (sx_simd_available(simd)) assert_int_equal(sx_kernels(simd)->simd, simd);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(levels_have_names),
+      cmocka_unit_test(broadcasts_of_every_kind),
+      cmocka_unit_test(long_groups_and_many_tiles),
+      cmocka_unit_test(copies_of_views),
+      cmocka_unit_test(empty_shapes),
+      cmocka_unit_test(bits_do_not_depend_on_how),
+      cmocka_unit_test(an_id_out_of_range_stops),
+      cmocka_unit_test(keys_are_hashes_of_names),
+      cmocka_unit_test(every_value_can_be_observed),
+      cmocka_unit_test(no_memory_is_null),
+      cmocka_unit_test(executing_allocates_nothing),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
