@@ -39,17 +39,16 @@ static bool commutes(sx_op op) {
   }
 }
 
-static uint64_t hash_part(uint64_t hash, const void *bytes, size_t n_bytes) {
-  return sx_hash_mix((hash ^ sx_hash_bytes(bytes, n_bytes)) * 0x9e3779b97f4a7c15u);
-}
+static uint64_t add_word(uint64_t hash, uint64_t word) { return sx_hash_mix((hash ^ word) * 0x9e3779b97f4a7c15u); }
 
 static uint64_t hash_node(const sx_node *node, const sx_id *inputs) {
-  uint64_t head[4] = {(uint64_t)node->op, (uint64_t)node->dtype, (uint64_t)node->rank, (uint64_t)(uintptr_t)node->text};
-  uint64_t hash = hash_part(0, head, sizeof head);
-  hash = hash_part(hash, &node->real, sizeof node->real);
-  if (node->rank) hash = hash_part(hash, node->dims, (size_t)node->rank * sizeof *node->dims);
-  if (node->n_ints) hash = hash_part(hash, node->ints, node->n_ints * sizeof *node->ints);
-  if (node->n_inputs) hash = hash_part(hash, inputs, node->n_inputs * sizeof *inputs);
+  uint64_t real, hash = add_word((uint64_t)node->op << 32 | (uint64_t)node->dtype, (uint64_t)(uintptr_t)node->text);
+  memcpy(&real, &node->real, sizeof real);
+  hash = add_word(hash, real);
+  for (int i = 0; i < node->rank; i++) hash = add_word(hash, (uint64_t)node->dims[i]);
+  for (uint32_t i = 0; i < node->n_ints; i++) hash = add_word(hash, (uint64_t)node->ints[i]);
+  if (commutes(node->op)) return add_word(hash, (uint64_t)inputs[0] * inputs[1] + inputs[0] + inputs[1]);
+  for (uint32_t i = 0; i < node->n_inputs; i++) hash = add_word(hash, inputs[i]);
   return hash;
 }
 
@@ -57,12 +56,16 @@ static bool equal_bytes(const void *a, const void *b, size_t n_bytes) {
   return n_bytes == 0 || memcmp(a, b, n_bytes) == 0;
 }
 
+static bool equal_operands(const sx_node *a, const sx_id *inputs, const sx_node *b) {
+  if (equal_bytes(inputs, b->inputs, a->n_inputs * sizeof *inputs)) return true;
+  return commutes(a->op) && inputs[0] == b->inputs[1] && inputs[1] == b->inputs[0];
+}
+
 /* Reals by their bits: -0 is not +0. */
 static bool equal_nodes(const sx_node *a, const sx_id *inputs, const sx_node *b) {
   return a->op == b->op && a->dtype == b->dtype && a->text == b->text && a->n_ints == b->n_ints &&
          a->n_inputs == b->n_inputs && sx_shape_equal(a, b) && equal_bytes(&a->real, &b->real, sizeof a->real) &&
-         equal_bytes(a->ints, b->ints, a->n_ints * sizeof *a->ints) &&
-         equal_bytes(inputs, b->inputs, a->n_inputs * sizeof *inputs);
+         equal_bytes(a->ints, b->ints, a->n_ints * sizeof *a->ints) && equal_operands(a, inputs, b);
 }
 
 /* The node of the new graph that equals this one with these inputs, added where there is none. */
@@ -91,11 +94,6 @@ sx_graph *sx_pass_cse(sx_graph *graph, sx_diags *diags) {
     const sx_node *node = &graph->nodes.items[i];
     inputs.n = 0;
     for (uint32_t k = 0; k < node->n_inputs; k++) SX_PUSH(graph->arena, inputs, rewrite.map[node->inputs[k]]);
-    if (commutes(node->op) && inputs.items[0] > inputs.items[1]) {
-      sx_id first = inputs.items[0];
-      inputs.items[0] = inputs.items[1];
-      inputs.items[1] = first;
-    }
     rewrite.map[i] = find_or_add(&known, rewrite.to, node, inputs.items);
   }
   return sx_rewrite_end(&rewrite);
