@@ -198,7 +198,8 @@ static bool choose(sx_evaluator *evaluator, sx_knob_entry *entry, sx_span *span)
   *span = entry->form->items[2]->span;
   if (given) {
     *span = given->span;
-    if (!sx_evaluate(evaluator, given, &value) || !accept(evaluator, entry, &value, *span, &entry->value)) return false;
+    if (!sx_evaluate_datum(evaluator, given, &value) || !accept(evaluator, entry, &value, *span, &entry->value))
+      return false;
     entry->source = "variant";
   }
   for (size_t i = 0; i < selection->n_sets; i++) {
@@ -232,7 +233,7 @@ bool sx_knobs_define(sx_evaluator *evaluator, const sx_datum *form, sx_value *va
   sx_options options;
   sx_span span;
   if (!sx_read_options(&options, evaluator, form, 3, SX_E_KNOB_FORM, knob_options)) return false;
-  if (!sx_evaluate(evaluator, form->items[2], &entry->initial)) return false;
+  if (!sx_evaluate_datum(evaluator, form->items[2], &entry->initial)) return false;
   if (!is_knob_value(&entry->initial, 8))
     return sx_option_fail(&options, form->items[2],
                           "the default of a knob is a number, a boolean, a text, a dtype or a "
@@ -254,7 +255,7 @@ void sx_knobs_check_variants(sx_evaluator *evaluator) {
     for (uint32_t i = 2; i + 1 < form->n; i += 2) {
       sx_value value, accepted;
       sx_knob_entry *entry = find_knob(evaluator, form->items[i]->text, strlen(form->items[i]->text));
-      if (entry && entry->initial.kind != SX_KIND_NONE && sx_evaluate(evaluator, form->items[i + 1], &value))
+      if (entry && entry->initial.kind != SX_KIND_NONE && sx_evaluate_datum(evaluator, form->items[i + 1], &value))
         accept(evaluator, entry, &value, form->items[i + 1]->span, &accepted);
     }
   }

@@ -197,7 +197,7 @@ bool sx_load_prelude(sx_evaluator *evaluator) {
 /* ---- evaluating ---- */
 
 static bool define(sx_evaluator *evaluator, const sx_datum *form, sx_value *value) {
-  if (strcmp(head_of(form), "def") == 0) return sx_evaluate(evaluator, form->items[2], value);
+  if (strcmp(head_of(form), "def") == 0) return sx_evaluate_datum(evaluator, form->items[2], value);
   if (strcmp(head_of(form), "defknob") == 0) return sx_knobs_define(evaluator, form, value);
   sx_function *function = SX_NEW(evaluator->arena, sx_function);
   function->body = sx_translate_defun(evaluator, form);
@@ -211,7 +211,7 @@ void sx_evaluate_form(sx_evaluator *evaluator, const sx_datum *form) {
   evaluator->form = form;
   evaluator->context = (sx_context){.place = SX_PLACE_FILE, .path = ""};
   if (strcmp(head, "def") != 0 && strcmp(head, "defun") != 0 && strcmp(head, "defknob") != 0) {
-    sx_evaluate(evaluator, form, &value);
+    sx_evaluate_datum(evaluator, form, &value);
     return;
   }
   bool prelude = sx_sources_get(&evaluator->program->sources, form->span.file)->prelude;

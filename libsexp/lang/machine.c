@@ -206,6 +206,6 @@ bool sx_run_body(sx_evaluator *evaluator, const sx_body *body, const sx_value *a
   return sx_apply(evaluator, &value, args, n, result);
 }
 
-bool sx_evaluate(sx_evaluator *evaluator, const sx_datum *expression, sx_value *result) {
+bool sx_evaluate_datum(sx_evaluator *evaluator, const sx_datum *expression, sx_value *result) {
   return sx_run_body(evaluator, sx_translate_expression(evaluator, expression, "expression", NULL, 0), NULL, 0, result);
 }

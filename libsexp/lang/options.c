@@ -52,7 +52,7 @@ bool sx_read_options(sx_options *options, sx_evaluator *evaluator, const sx_datu
 }
 
 bool sx_option_value(const sx_options *options, const sx_datum *datum, sx_value *value) {
-  return sx_evaluate(options->evaluator, datum, value);
+  return sx_evaluate_datum(options->evaluator, datum, value);
 }
 
 static bool fail_kind(const sx_options *options, const sx_datum *at, const char *what, const char *expected,
