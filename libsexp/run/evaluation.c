@@ -11,7 +11,7 @@ static bool resolve(sx_run *run, void *context, const sx_buffer *buffer, sx_bind
   const char *field = sx_after(buffer->name, "field/"), *metric = sx_after(buffer->name, "metric/");
   (void)run;
   if (buffer->kind == SX_BUFFER_EXTERNAL) {
-    if (!field) return false;
+    if (!field || !state->dataset) return false;
     binding->kind = SX_BIND_FIELD;
     while (binding->index < state->dataset->n_fields && strcmp(state->dataset->fields[binding->index].name, field))
       binding->index++;
@@ -25,9 +25,14 @@ static bool resolve(sx_run *run, void *context, const sx_buffer *buffer, sx_bind
   return false;
 }
 
-/* Full batches, then one partial batch where the data end before the batches asked for. */
+/* Full batches, then one partial batch where the data end before the batches asked for. Without data: as
+ * many as asked for. */
 static void count_batches(sx_eval_state *state) {
   const sx_eval *eval = state->eval;
+  if (!state->dataset) {
+    state->n_full = eval->batches;
+    return;
+  }
   int64_t n_whole = state->dataset->n / eval->batch, rest = state->dataset->n % eval->batch;
   bool all = !eval->batches || eval->batches > n_whole;
   state->n_full = all ? n_whole : eval->batches;
@@ -40,7 +45,7 @@ static void make_eval(sx_run *run, sx_eval_state *state, size_t i) {
   const sx_eval *eval = &run->program->evals.items[i];
   const sx_unit *full = &run->compiled->evals[i], *partial = &run->compiled->partial_evals[i];
   state->eval = eval;
-  state->dataset = run->datasets[eval->data];
+  state->dataset = eval->data < 0 ? NULL : run->datasets[eval->data];
   count_batches(state);
   sx_microbatch_init(&state->batch, &state->dataset, 1, state->n_full ? eval->batch : state->n_partial, arena);
   sx_sum_tree_init(&state->tree, eval->n_metrics, state->n_full + (state->n_partial > 0), arena);
@@ -77,13 +82,13 @@ static void take_batch(sx_run *run, sx_eval_state *state, int64_t b, bool last, 
 static bool run_batch(sx_run *run, sx_eval_state *state, int64_t b, sx_bound *bound, int64_t n_records) {
   run->microbatch = b;
   run->fields = state->batch.fields;
-  if (sx_microbatch_read(&state->batch, state->dataset, b * state->eval->batch, n_records))
+  if (!state->dataset || sx_microbatch_read(&state->batch, state->dataset, b * state->eval->batch, n_records))
     return sx_execute(run, bound);
   sx_report_read_problem(&run->diags, state->dataset->data->span, &state->batch.why);
   return false;
 }
 
-bool sx_evaluate(sx_run *run, sx_eval_state *state) {
+bool sx_run_eval(sx_run *run, sx_eval_state *state) {
   const sx_eval *eval = state->eval;
   int64_t n = state->n_full + (state->n_partial > 0);
   float part = (float)state->n_partial / (float)eval->batch;

@@ -185,7 +185,7 @@ float *sx_scalar(const sx_run *run, uint32_t i);
 /* Emits the microbatch at hand into run->fields. */
 bool sx_generate(sx_run *run, sx_generating *generating);
 /* Adds an evaluation's values to run->values. */
-bool sx_evaluate(sx_run *run, sx_eval_state *eval);
+bool sx_run_eval(sx_run *run, sx_eval_state *eval);
 
 /* step.c. SEXP_OK or SEXP_END; else errors are in run->diags, and the run has failed for good. */
 sexp_status sx_run_step(sx_run *run, sexp_step *step);

@@ -114,7 +114,7 @@ static bool is_last(const sx_run *run) { return run->position.step == run->posit
 static bool evaluate_due(sx_run *run) {
   for (size_t i = 0; i < run->program->evals.n; i++) {
     bool due = is_due(run->position.step, run->evals[i].eval->every) || is_last(run);
-    if (due && !sx_evaluate(run, &run->evals[i])) return false;
+    if (due && !sx_run_eval(run, &run->evals[i])) return false;
   }
   return true;
 }
