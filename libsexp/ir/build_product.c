@@ -312,7 +312,7 @@ static bool fold_terms(sx_graph *graph, const equation *e, term *terms, const ch
     if (!match_sizes(graph, e, &total, &terms[i], why)) return false;
     if (i + 1 < n) n_letters = kept_letters(&total, &terms[i], terms + i + 1, n - i - 1, output, n_output, letters);
     if (n_letters > SX_RANK_MAX)
-      return sx_problem_set(why, SX_E_SHAPE_RANK, "the product of operands %u has more than 8 axes", i + 1);
+      return sx_problem_set(why, SX_E_SHAPE_RANK, "the product of operands up to %u has more than 8 axes", i + 1);
     if (!multiply(graph, &total, &terms[i], letters, n_letters, i + 1 < n ? SX_F32 : dtype, &total.id, why))
       return false;
     total.n = n_letters;
