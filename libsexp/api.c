@@ -151,8 +151,12 @@ static void compile_body(void *context) {
 }
 
 static sx_memory memory_of(const sexp_allocator *allocator) {
-  if (!allocator->allocate) return sx_memory_default();
-  return (sx_memory){allocator->allocate, allocator->release, allocator->context, NULL};
+  sx_memory memory = sx_memory_default();
+  if (allocator->allocate) {
+    memory = (sx_memory){.allocate = allocator->allocate, .release = allocator->release, .context = allocator->context};
+    memory.chunk_bytes = allocator->chunk_bytes;
+  }
+  return memory;
 }
 
 sexp_status sexp_compile(sexp_program **program, sexp_messages **messages, const char *path,

@@ -128,6 +128,7 @@ typedef struct sexp_allocator {
   void *(*allocate)(void *context, size_t n_bytes); /* NULL when there is none */
   void (*release)(void *context, void *pointer);
   void *context;
+  size_t chunk_bytes; /* 0: as the library likes; small, allocate is called that often (for tests) */
 } sexp_allocator;
 
 /* ---- compile ----------------------------------------------------------------------------------- */

@@ -44,7 +44,7 @@ static void default_release(void *context, void *pointer) {
 }
 
 sx_memory sx_memory_default(void) {
-  return (sx_memory){default_allocate, default_release, NULL, NULL};
+  return (sx_memory){.allocate = default_allocate, .release = default_release};
 }
 
 _Noreturn void sx_memory_fail(sx_memory *memory) {
@@ -53,7 +53,7 @@ _Noreturn void sx_memory_fail(sx_memory *memory) {
 }
 
 void sx_arena_init(sx_arena *arena, sx_memory *memory) {
-  *arena = (sx_arena){memory, NULL, FIRST_CHUNK};
+  *arena = (sx_arena){memory, NULL, memory->chunk_bytes ? memory->chunk_bytes : FIRST_CHUNK};
 }
 
 void sx_arena_free(sx_arena *arena) {
@@ -75,7 +75,7 @@ static sx_arena_chunk *new_chunk(sx_arena *arena, size_t need) {
   *chunk = (sx_arena_chunk){arena->chunks, 0, room};
   POISON((char *)chunk + header_bytes, room);
   arena->chunks = chunk;
-  if (arena->next_bytes < LARGEST_CHUNK) arena->next_bytes *= 2;
+  if (arena->next_bytes < LARGEST_CHUNK && !arena->memory->chunk_bytes) arena->next_bytes *= 2;
   return chunk;
 }
 

@@ -19,6 +19,7 @@ typedef struct sx_memory {
   void (*release)(void *context, void *pointer);
   void *context;
   jmp_buf *escape;
+  size_t chunk_bytes; /* of an arena's chunks; 0: growing ones. Small ones make each allocation fail in tests */
 } sx_memory;
 
 typedef struct sx_arena_chunk sx_arena_chunk;
