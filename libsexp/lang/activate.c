@@ -24,7 +24,7 @@ bool sx_stack_reserve(sx_evaluator *evaluator, size_t top, size_t n) {
   size_t room = evaluator->room;
   while (room < need) room *= 2;
   sx_value *stack = SX_NEW_N(evaluator->arena, sx_value, room);
-  memcpy(stack, evaluator->stack, top * sizeof *stack);
+  memcpy(stack, evaluator->stack, evaluator->top * sizeof *stack);
   evaluator->stack = stack;
   evaluator->room = room;
   return true;
@@ -53,7 +53,7 @@ bool sx_global_value(sx_evaluator *evaluator, sx_global *global, const sx_datum 
 
 bool sx_make_closure(sx_evaluator *evaluator, const sx_activation *frame, const sx_body *body, sx_value *closure) {
   size_t n = body->captures.n;
-  if (!sx_spend(evaluator, n)) return false;
+  if (!sx_spend(evaluator, n + 1)) return false;
   sx_function *function = SX_NEW(evaluator->arena, sx_function);
   sx_value *captures = SX_NEW_N(evaluator->arena, sx_value, n);
   for (size_t i = 0; i < n; i++) {
@@ -122,6 +122,7 @@ static bool spread(sx_evaluator *evaluator, const sx_builtin *builtin, uint32_t 
 }
 
 bool sx_activate(sx_evaluator *evaluator, uint32_t n, bool keywords, bool tail, const sx_datum *at) {
+  if (!sx_spend(evaluator, 1)) return false;
   for (;;) {
     sx_value callee = evaluator->stack[evaluator->top - n - 1];
     if (callee.kind == SX_KIND_FUNCTION) return call_function(evaluator, callee.function, n, keywords, tail, at);

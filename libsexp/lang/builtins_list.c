@@ -4,6 +4,11 @@
 
 #include "call.h"
 
+/* Pays for a list of n items. */
+static bool spend_items(const sx_call *call, uint64_t n) {
+  return n > UINT32_MAX ? sx_out_of_budget(call->evaluator) : sx_spend(call->evaluator, n);
+}
+
 static bool make_list(sx_call *call, sx_value *result) {
   if (!sx_spend(call->evaluator, call->n)) return false;
   sx_value *items = SX_NEW_N(call->evaluator->arena, sx_value, call->n);
@@ -62,8 +67,7 @@ static bool append(sx_call *call, sx_value *result) {
     if (!sx_get_list(call, &call->args[i], NULL)) return false;
     total += call->args[i].n;
   }
-  if (total > UINT32_MAX || !sx_spend(call->evaluator, total))
-    return total > UINT32_MAX ? sx_spend(call->evaluator, UINT64_MAX) : false;
+  if (!spend_items(call, total)) return false;
   sx_value *items = SX_NEW_N(call->evaluator->arena, sx_value, total);
   for (uint32_t i = 0; i < call->n; i++) {
     if (call->args[i].n) memcpy(items + at, call->args[i].items, call->args[i].n * sizeof *items);
@@ -84,7 +88,7 @@ static bool range(sx_call *call, sx_value *result) {
   uint64_t distance = step > 0 ? (uint64_t)end - (uint64_t)begin : (uint64_t)begin - (uint64_t)end;
   uint64_t stride = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
   uint64_t n = empty ? 0 : (distance - 1) / stride + 1;
-  if (!sx_spend(call->evaluator, n)) return false;
+  if (!spend_items(call, n)) return false;
   sx_value *items = SX_NEW_N(call->evaluator->arena, sx_value, n);
   for (uint64_t i = 0; i < n; i++) items[i] = sx_integer((int64_t)((uint64_t)begin + i * (uint64_t)step));
   *result = sx_list(items, (uint32_t)n);
@@ -98,7 +102,7 @@ static bool zip(sx_call *call, sx_value *result) {
     if (!sx_get_list(call, &call->args[i], NULL)) return false;
     if (call->args[i].n < n) n = call->args[i].n;
   }
-  if (!sx_spend(call->evaluator, (uint64_t)n * call->n)) return false;
+  if (!sx_spend(call->evaluator, (uint64_t)n * (call->n + 1))) return false;
   sx_value *rows = SX_NEW_N(call->evaluator->arena, sx_value, n);
   for (uint32_t k = 0; k < n; k++) {
     sx_value *items = SX_NEW_N(call->evaluator->arena, sx_value, call->n);

@@ -14,6 +14,7 @@ static bool shape_of(sx_call *call, sx_value *result) {
   }
   if (a->kind != SX_KIND_TENSOR) return sx_expected(call, a, "a tensor");
   const sx_node *node = sx_value_node(a);
+  if (!sx_spend(call->evaluator, (uint64_t)node->rank)) return false;
   sx_value *items = SX_NEW_N(call->evaluator->arena, sx_value, node->rank);
   for (int i = 0; i < node->rank; i++) items[i] = sx_integer(node->dims[i]);
   *result = sx_list(items, (uint32_t)node->rank);

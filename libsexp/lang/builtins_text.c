@@ -12,7 +12,7 @@ static const char *join(const sx_call *call, uint32_t first, const char *between
     size_t before = text.n;
     if (i > first) sx_text_add(&text, between);
     sx_value_display(&text, &call->args[i]);
-    if (!sx_spend(call->evaluator, (text.n - before) / 16)) return NULL;
+    if (!sx_spend(call->evaluator, (text.n - before) / SX_STEP_BYTES + 1)) return NULL;
   }
   return sx_text_get(&text);
 }

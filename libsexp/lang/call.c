@@ -155,6 +155,7 @@ static bool take_keys(sx_call *call, uint32_t n_given) {
   const char *name;
   size_t n_bytes;
   bool has_keys = sx_builtin_key(call->builtin, 0, &name, &n_bytes);
+  if (!sx_spend(call->evaluator, n_given)) return false;
   sx_value *left = SX_NEW_N(call->evaluator->arena, sx_value, n_given);
   uint32_t n_left = 0;
   for (uint32_t i = 0; i < n_given; i++) {

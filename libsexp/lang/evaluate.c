@@ -6,7 +6,9 @@
 #include "names.h"
 
 static void evaluate_forms(sx_evaluator *evaluator) {
-  evaluator->steps = evaluator->selection->eval_limit;
+  int64_t limit = evaluator->selection->eval_limit, most = INT64_MAX / SX_STEP_INSTRUCTIONS;
+  evaluator->steps = limit;
+  evaluator->instructions = limit < most ? limit * SX_STEP_INSTRUCTIONS : INT64_MAX;
   for (size_t i = 0; i < evaluator->forms.n && !evaluator->spent; i++)
     sx_evaluate_form(evaluator, evaluator->forms.items[i]);
   evaluator->context = (sx_context){.place = SX_PLACE_FILE, .path = ""};
@@ -31,6 +33,7 @@ bool sx_language_evaluate(sx_program *program, const char *path, const sx_select
                               .selection = selection,
                               .host = host,
                               .steps = INT64_MAX, /* the prelude is not counted */
+                              .instructions = INT64_MAX,
                               .context = {.place = SX_PLACE_FILE, .path = ""}};
   program->variant = selection->variant;
   sx_machine_begin(evaluator);

@@ -53,7 +53,9 @@ enum {
   SX_TAIL_DEPTH = 256,        /* above it tail calls reuse their frame; below they are kept for the call chain */
   SX_SOURCE_BYTES = 64 << 20, /* of a source file */
   SX_PATH_BYTES = 4000,       /* of a model path */
-  SX_NODE_STEPS = 4           /* what adding a node counts */
+  SX_STEP_INSTRUCTIONS = 16,
+  SX_STEP_BYTES = 8, /* of a text */
+  SX_NODE_STEPS = 8  /* what adding a node counts */
 };
 
 /* A map from interned names to pointers. */
@@ -99,7 +101,8 @@ typedef struct sx_evaluator {
   SX_VEC(struct sx_knob_entry *) knobs;
 
   const sx_datum *form; /* being evaluated at the top: calls from C stand there */
-  int64_t steps;        /* left of the budget */
+  int64_t steps;        /* left of the budget: calls, turns of loops, memory */
+  int64_t instructions; /* left of SX_STEP_INSTRUCTIONS times the budget */
   bool spent;           /* it was exceeded, and reported */
   sx_value *stack;
   size_t top, room;
@@ -128,7 +131,13 @@ const sx_datum *sx_at(const sx_evaluator *evaluator);
 /* The span of a form's first word, of another datum itself. */
 sx_span sx_head_span(const sx_datum *datum);
 
+/* Reports, once, that the budget is spent. Always false. */
+bool sx_out_of_budget(sx_evaluator *evaluator);
 /* Takes n steps off the budget; false: it is spent, and reported. */
-bool sx_spend(sx_evaluator *evaluator, uint64_t n);
+static inline bool sx_spend(sx_evaluator *evaluator, uint64_t n) {
+  if (n > (uint64_t)evaluator->steps) return sx_out_of_budget(evaluator);
+  evaluator->steps -= (int64_t)n;
+  return true;
+}
 
 #endif

@@ -100,10 +100,22 @@ static bool fail_value(sx_evaluator *evaluator, const sx_knob_entry *entry, cons
   return false;
 }
 
+static bool check_bound(sx_evaluator *evaluator, const sx_knob_entry *entry, const sx_value *value, bool least,
+                        sx_span span) {
+  const sx_value *bound = least ? &entry->min : &entry->max;
+  int order = bound->kind == SX_KIND_NONE ? 0 : sx_number_compare(value, bound);
+  if (order == 0 || order == (least ? 1 : -1)) return true;
+  const char *words = least ? "at least" : "at most";
+  return fail_value(evaluator, entry, value, span,
+                    sx_format(evaluator->arena, "%s %s", words, sx_value_show(evaluator->arena, bound)));
+}
+
+/* The value as one of the knob: of its kind and within its bounds. */
 static bool accept(sx_evaluator *evaluator, sx_knob_entry *entry, const sx_value *value, sx_span span,
                    sx_value *accepted) {
-  if (convert(evaluator->arena, &entry->initial, value, accepted)) return true;
-  return fail_value(evaluator, entry, value, span, sx_kind_phrase((sx_kind)entry->initial.kind));
+  if (!convert(evaluator->arena, &entry->initial, value, accepted))
+    return fail_value(evaluator, entry, value, span, sx_kind_phrase((sx_kind)entry->initial.kind));
+  return check_bound(evaluator, entry, accepted, true, span) && check_bound(evaluator, entry, accepted, false, span);
 }
 
 /* ---- --set and --variant ---- */
@@ -187,17 +199,14 @@ static const sx_datum *variant_value(sx_evaluator *evaluator, const sx_datum *fo
   return found;
 }
 
-static bool choose(sx_evaluator *evaluator, sx_knob_entry *entry, sx_span *span) {
+static bool choose(sx_evaluator *evaluator, sx_knob_entry *entry) {
   const sx_selection *selection = evaluator->selection;
   size_t n = strlen(entry->name);
   const sx_declaration *variant =
       selection->variant ? sx_find_declaration(evaluator, SX_DECLARE_VARIANT, selection->variant) : NULL;
   const sx_datum *given = variant ? variant_value(evaluator, variant->form, entry->name) : NULL;
   sx_value value;
-  entry->value = entry->initial;
-  *span = entry->form->items[2]->span;
   if (given) {
-    *span = given->span;
     if (!sx_evaluate_datum(evaluator, given, &value) || !accept(evaluator, entry, &value, *span, &entry->value))
       return false;
     entry->source = "variant";
@@ -205,42 +214,39 @@ static bool choose(sx_evaluator *evaluator, sx_knob_entry *entry, sx_span *span)
   for (size_t i = 0; i < selection->n_sets; i++) {
     const char *set = selection->sets[i];
     if (strncmp(set, entry->name, n) != 0 || set[n] != '=') continue;
-    if (!read_set(evaluator, entry, set, &value, span) || !accept(evaluator, entry, &value, *span, &entry->value))
+    sx_span span;
+    if (!read_set(evaluator, entry, set, &value, &span) || !accept(evaluator, entry, &value, span, &entry->value))
       return false;
     entry->source = "set";
   }
   return true;
 }
 
-static bool check_bound(const sx_options *options, const sx_knob_entry *entry, int option, sx_span span) {
+static bool read_bound(const sx_options *options, const sx_knob_entry *entry, int option, sx_value *bound) {
   const sx_datum *datum = options->values[option];
-  sx_value bound;
-  sx_evaluator *evaluator = options->evaluator;
   if (!datum) return true;
-  if (!sx_option_value(options, datum, &bound)) return false;
-  if (!sx_is_number(&bound) || !sx_is_number(&entry->initial))
-    return sx_option_fail(options, datum, ":%s bounds a knob whose default is a number, by a number",
-                          knob_options[option]);
-  int order = sx_number_compare(&entry->value, &bound);
-  if (order == 0 || order == (option == OPTION_MIN ? 1 : -1)) return true;
-  return fail_value(evaluator, entry, &entry->value, span,
-                    sx_format(evaluator->arena, "at %s %s", option == OPTION_MIN ? "least" : "most",
-                              sx_value_show(evaluator->arena, &bound)));
+  if (!sx_option_value(options, datum, bound)) return false;
+  if (sx_is_number(bound) && sx_is_number(&entry->initial)) return true;
+  return sx_option_fail(options, datum, ":%s bounds a knob whose default is a number, by a number",
+                        knob_options[option]);
 }
 
 bool sx_knobs_define(sx_evaluator *evaluator, const sx_datum *form, sx_value *value) {
   sx_knob_entry *entry = find_knob(evaluator, form->items[1]->text, strlen(form->items[1]->text));
   sx_options options;
-  sx_span span;
+  sx_value initial;
   if (!sx_read_options(&options, evaluator, form, 3, SX_E_KNOB_FORM, knob_options)) return false;
-  if (!sx_evaluate_datum(evaluator, form->items[2], &entry->initial)) return false;
-  if (!is_knob_value(&entry->initial, 8))
+  if (!sx_evaluate_datum(evaluator, form->items[2], &initial)) return false;
+  if (!is_knob_value(&initial, 8))
     return sx_option_fail(&options, form->items[2],
-                          "the default of a knob is a number, a boolean, a text, a dtype or a "
-                          "list of these, found %s",
-                          sx_value_show(evaluator->arena, &entry->initial));
-  if (!sx_option_text(&options, OPTION_DOC, "doc", &entry->doc) || !choose(evaluator, entry, &span)) return false;
-  if (!check_bound(&options, entry, OPTION_MIN, span) || !check_bound(&options, entry, OPTION_MAX, span)) return false;
+                          "the default of a knob is a number, a boolean, a text, a dtype or a list of these, found %s",
+                          sx_value_show(evaluator->arena, &initial));
+  entry->initial = initial;
+  if (!sx_option_text(&options, OPTION_DOC, "doc", &entry->doc) ||
+      !read_bound(&options, entry, OPTION_MIN, &entry->min) || !read_bound(&options, entry, OPTION_MAX, &entry->max))
+    return false;
+  if (!accept(evaluator, entry, &initial, form->items[2]->span, &entry->value) || !choose(evaluator, entry))
+    return false;
   *value = entry->value;
   return true;
 }

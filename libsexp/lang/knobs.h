@@ -8,7 +8,8 @@ typedef struct sx_knob_entry {
   const char *name, *doc;
   const sx_datum *form;
   sx_global *global;
-  sx_value initial, value; /* of :default and in effect; kind NONE before it was defined */
+  sx_value initial, value; /* the default, and in effect; kind NONE before it was defined */
+  sx_value min, max;       /* NONE: no bound */
   const char *source;
 } sx_knob_entry;
 

@@ -162,7 +162,9 @@ static void load_text(sx_evaluator *evaluator, const char *path, const sx_datum 
     return;
   }
   if (!evaluator->host->read_source(evaluator->host->context, path, &bytes, &n_bytes, &why, evaluator->arena)) {
-    sx_error(evaluator->diags, SX_E_READ_FILE, span, "%s: %s", path, why ? why : "it cannot be read")->path = path;
+    const char *words = why ? why : "it cannot be read";
+    if (!strstr(words, path)) words = sx_format(evaluator->arena, "%s: %s", path, words);
+    sx_error(evaluator->diags, SX_E_READ_FILE, span, "%s", words)->path = path;
     return;
   }
   if (n_bytes > SX_SOURCE_BYTES) {

@@ -52,6 +52,7 @@ static bool enter_scope(sx_evaluator *evaluator, sx_value *slot, const sx_value 
     sx_fail(evaluator, SX_E_EVAL_DEPTH, at->span, "a model path of more than %d bytes", (int)SX_PATH_BYTES);
     return false;
   }
+  if (!sx_spend(evaluator, path.n / SX_STEP_BYTES + 1)) return false;
   evaluator->context.path = sx_intern_text(evaluator->names, sx_text_get(&path));
   return true;
 }
@@ -68,10 +69,7 @@ static bool run(sx_evaluator *evaluator, size_t floor) {
     sx_activation *frame = &evaluator->frames.items[evaluator->frames.n - 1];
     const sx_instruction *i = &frame->body->instructions.items[frame->ip++];
     sx_value *slots = evaluator->stack + frame->base, *top = evaluator->stack + evaluator->top;
-    if (evaluator->steps-- <= 0) {
-      evaluator->steps = 0;
-      return sx_spend(evaluator, 1);
-    }
+    if (evaluator->instructions-- <= 0) return sx_out_of_budget(evaluator);
     switch ((sx_instruction_kind)i->kind) {
       case SX_DO_CONST:
         *top = frame->body->constants.items[i->n];
@@ -151,6 +149,7 @@ static bool run(sx_evaluator *evaluator, size_t floor) {
         if (!begin_loop(evaluator, &slots[i->slot], i, top[-1])) return false;
         goto pop;
       case SX_DO_LOOP_NEXT:
+        if (!sx_spend(evaluator, 1)) return false;
         if (slots[i->slot + 1].integer == slots[i->slot].n)
           frame->ip = i->n;
         else

@@ -30,20 +30,17 @@ static uint32_t distance_of(const char *a, size_t n_a, const char *b, size_t n_b
   return last[n_b];
 }
 
-sx_nearest sx_nearest_begin(const char *word) {
-  size_t n = strlen(word);
-  /* More than a third of the letters wrong is another word. */
-  return (sx_nearest){word, NULL, n < 3 ? 2 : n < 6 ? 3 : 4};
-}
+sx_nearest sx_nearest_begin(const char *word) { return (sx_nearest){word, NULL, UINT32_MAX}; }
 
 void sx_nearest_add(sx_nearest *nearest, const char *candidate) {
   size_t n_word = strlen(nearest->word), n = strlen(candidate);
   if (n > LONGEST || n_word > LONGEST || n < 2) return;
   if (n > n_word + 3 || n_word > n + 3 || strcmp(candidate, nearest->word) == 0) return;
   uint32_t distance = distance_of(nearest->word, n_word, candidate, n);
+  /* More than a quarter of the letters wrong is another word. */
   bool nearer = distance < nearest->distance ||
                 (nearest->best && distance == nearest->distance && strcmp(candidate, nearest->best) < 0);
-  if (!nearer || distance * 2 > n) return;
+  if (!nearer || distance * 4 > n) return;
   nearest->best = candidate;
   nearest->distance = distance;
 }

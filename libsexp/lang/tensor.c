@@ -31,7 +31,7 @@ bool sx_get_tensor(const sx_call *call, const sx_value *value, sx_id *id) {
         graph,
         &(sx_spec){
             .op = SX_OP_PARAM, .dtype = node->dtype, .rank = node->rank, .dims = node->dims, .text = node->text});
-    return true;
+    return sx_spend(call->evaluator, SX_NODE_STEPS);
   }
   return sx_value_fail(call, value, SX_E_EVAL_FOREIGN, "a tensor of the graph %s cannot be used in the graph %s",
                        value->graph->name, graph->name);

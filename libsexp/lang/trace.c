@@ -29,9 +29,7 @@ static bool in_prelude(const sx_evaluator *evaluator, const sx_datum *datum) {
   return datum->span.file && sx_sources_get(&evaluator->program->sources, datum->span.file)->prelude;
 }
 
-enum { CHAIN_INNER = 10, CHAIN_OUTER = 4 };
-
-/* The calls in the user's files that led here, innermost first; of a long chain its two ends. */
+/* The calls in the user's files that led here, innermost first. */
 static const sx_frame *call_chain(const sx_evaluator *evaluator) {
   const sx_datum *here = sx_here(evaluator);
   const sx_frame *first = NULL;
@@ -41,7 +39,7 @@ static const sx_frame *call_chain(const sx_evaluator *evaluator) {
     const sx_activation *frame = &evaluator->frames.items[i];
     if (!frame->call || frame->call == evaluator->form || in_prelude(evaluator, frame->call)) continue;
     bool is_place = frame->body->prelude && frame->call == here && !n_shown;
-    if (is_place || (n_shown >= CHAIN_INNER && i > CHAIN_OUTER)) continue;
+    if (is_place) continue;
     sx_frame *shown = SX_NEW(evaluator->arena, sx_frame);
     *shown = (sx_frame){frame->body->name, frame->call->span, NULL};
     *last = shown;
@@ -102,15 +100,11 @@ sx_diag *sx_fail(sx_evaluator *evaluator, sx_code code, sx_span span, const char
   return diag;
 }
 
-bool sx_spend(sx_evaluator *evaluator, uint64_t n) {
-  if (!evaluator->spent && n <= (uint64_t)evaluator->steps) {
-    evaluator->steps -= (int64_t)n;
-    return true;
-  }
+bool sx_out_of_budget(sx_evaluator *evaluator) {
   if (!evaluator->spent)
     sx_fail(evaluator, SX_E_EVAL_BUDGET, (sx_span){0, 0, 0}, "the work budget of %lld evaluation steps is spent",
             (long long)evaluator->selection->eval_limit);
   evaluator->spent = true;
-  evaluator->steps = 0;
+  evaluator->steps = evaluator->instructions = 0;
   return false;
 }
