@@ -207,7 +207,7 @@ static bool choose(sx_evaluator *evaluator, sx_knob_entry *entry) {
   const sx_datum *given = variant ? variant_value(evaluator, variant->form, entry->name) : NULL;
   sx_value value;
   if (given) {
-    if (!sx_evaluate_datum(evaluator, given, &value) || !accept(evaluator, entry, &value, *span, &entry->value))
+    if (!sx_evaluate_datum(evaluator, given, &value) || !accept(evaluator, entry, &value, given->span, &entry->value))
       return false;
     entry->source = "variant";
   }
