@@ -470,11 +470,11 @@ static maker *maker_of(sx_op op) {
 
 bool kernel_case_has(sx_op op) { return maker_of(op) != NULL; }
 
-static void make(kernel_case *c, sx_op op, uint64_t seed, int64_t largest, bool plain) {
+static void make(kernel_case *c, sx_op op, uint64_t seed, int64_t largest, bool strided) {
   memset(c, 0, sizeof *c);
   c->state = seed * 1000003u + (uint64_t)op;
-  c->values = plain ? VALUES_PLAIN : (case_values)below(c, N_CASE_VALUES);
-  c->strided = !plain;
+  c->values = (case_values)below(c, N_CASE_VALUES);
+  c->strided = strided;
   c->largest = largest;
   c->node.op = op;
   c->node.ints = c->ints;
@@ -490,9 +490,9 @@ static void make(kernel_case *c, sx_op op, uint64_t seed, int64_t largest, bool 
     at += snprintf(c->text + at, sizeof c->text - (size_t)at, " %lld", (long long)c->out.dims[axis]);
 }
 
-void kernel_case_make(kernel_case *c, sx_op op, uint64_t seed, int64_t largest) { make(c, op, seed, largest, false); }
-void kernel_case_make_plain(kernel_case *c, sx_op op, uint64_t seed, int64_t largest) {
-  make(c, op, seed, largest, true);
+void kernel_case_make(kernel_case *c, sx_op op, uint64_t seed, int64_t largest) { make(c, op, seed, largest, true); }
+void kernel_case_make_contiguous(kernel_case *c, sx_op op, uint64_t seed, int64_t largest) {
+  make(c, op, seed, largest, false);
 }
 
 void kernel_case_free(kernel_case *c) {

@@ -37,8 +37,8 @@ typedef struct kernel_case {
 /* Whether the operation computes, so that it has cases: not INPUT, PARAM, STATE, META. */
 bool kernel_case_has(sx_op op);
 void kernel_case_make(kernel_case *c, sx_op op, uint64_t seed, int64_t largest);
-/* As kernel_case_make, of plain values and contiguous operands. */
-void kernel_case_make_plain(kernel_case *c, sx_op op, uint64_t seed, int64_t largest);
+/* As kernel_case_make, of contiguous operands and of ids that are in range. */
+void kernel_case_make_contiguous(kernel_case *c, sx_op op, uint64_t seed, int64_t largest);
 void kernel_case_free(kernel_case *c);
 
 int64_t kernel_case_elements(const kernel_case *c); /* of the result */
