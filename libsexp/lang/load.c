@@ -172,7 +172,9 @@ static void load_text(sx_evaluator *evaluator, const char *path, const sx_datum 
     return;
   }
   uint32_t file = sx_sources_add(&program->sources, path, bytes, n_bytes, false);
+  uint32_t errors = evaluator->diags->n_errors;
   sx_datums datums = sx_read(&program->sources, file, evaluator->names, evaluator->arena, evaluator->diags);
+  if (evaluator->diags->n_errors != errors) return; /* mistakes of form would only follow from those */
   for (uint32_t i = 0; i < datums.n; i++) add_form(evaluator, datums.items[i], &here);
 }
 

@@ -5,27 +5,30 @@
 
 #include "../base/text.h"
 
-/* Where the last step of the n bytes (ended by a slash) begins, if a step ".." after it takes it away; else n. */
-static size_t step_back(const char *bytes, size_t n) {
-  size_t begin = n;
-  if (n < 2) return n;
-  for (begin = n - 1; begin > 0 && bytes[begin - 1] != '/'; begin--) continue;
-  size_t length = n - 1 - begin;
-  bool dots = length <= 2 && strncmp(bytes + begin, "..", length) == 0;
-  return dots ? n : begin;
+/* Takes the last step off the path of n bytes, which ends with a slash. False: there is none but "..". */
+static bool take_back(const char *bytes, size_t *n) {
+  size_t begin = *n ? *n - 1 : 0;
+  while (begin > 0 && bytes[begin - 1] != '/') begin--;
+  size_t length = *n ? *n - 1 - begin : 0;
+  if (length == 0 || (length == 2 && memcmp(bytes + begin, "..", 2) == 0)) return false;
+  *n = begin;
+  return true;
 }
 
 const char *sx_join_path(sx_arena *arena, const char *from, const char *path) {
   const char *slash = strrchr(from, '/');
-  if (path[0] == '/' || strstr(path, "://") || !slash) return path;
-  size_t n = (size_t)(slash - from) + 1;
-  while (strncmp(path, "../", 3) == 0 && step_back(from, n) < n) {
-    n = step_back(from, n);
-    path += 3;
-  }
+  bool alone = path[0] == '/' || !slash;
+  if (strstr(path, "://")) return path;
   sx_text text;
   sx_text_init(&text, arena);
-  sx_text_add_bytes(&text, from, n);
-  sx_text_add(&text, path);
+  if (!alone) sx_text_add_bytes(&text, from, (size_t)(slash - from) + 1);
+  for (const char *step = path, *end = path; *end; step = end) {
+    end = strchr(step, '/');
+    end = end ? end + 1 : step + strlen(step);
+    size_t length = (size_t)(end - step);
+    bool back = length == 3 && memcmp(step, "../", 3) == 0, stay = length == 2 && memcmp(step, "./", 2) == 0;
+    if (!stay && !(back && take_back(text.bytes, &text.n))) sx_text_add_bytes(&text, step, length);
+  }
+  if (text.bytes) text.bytes[text.n] = 0;
   return sx_text_get(&text);
 }

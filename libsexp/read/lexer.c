@@ -206,7 +206,7 @@ static sx_token read_word(sx_lexer *lexer) {
     return atom(lexer, begin, (sx_datum){.kind = SX_DATUM_BOOLEAN, .boolean = true});
   if (n == 5 && memcmp(word, "false", 5) == 0)
     return atom(lexer, begin, (sx_datum){.kind = SX_DATUM_BOOLEAN, .boolean = false});
-  if (!sx_number_starts(word, n)) return read_name(lexer, begin, word, n);
+  if (!sx_number_starts(word, n) || memchr(word, ',', n)) return read_name(lexer, begin, word, n);
   if (!sx_number_parse(lexer->arena, word, n, &datum, &why)) return refuse(lexer, begin, SX_E_READ_NUMBER, why);
   return atom(lexer, begin, datum);
 }
