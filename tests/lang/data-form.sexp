@@ -1,0 +1,7 @@
+(defdata a :source (arrays))
+(defdata b :source (tables "x"))
+(defdata c :order random :source (arrays "x.npz"))
+(defdata d :source (windows "x"))
+(defdata e :source (arrays "x.npz") :records (0.5 1.5))
+(defdata f :source (csv "x.csv" :fields ()))
+(defdata g)

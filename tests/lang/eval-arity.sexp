@@ -1,0 +1,6 @@
+(defun f (a b) (+ a b))
+(print (f 1))
+(print (f 1 2 3))
+(print (sqrt 1 2))
+(print (first))
+(print ((lambda (x &rest more) x)))

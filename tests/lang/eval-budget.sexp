@@ -1,0 +1,2 @@
+(defun forever () (forever))
+(print (forever))

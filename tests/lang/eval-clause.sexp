@@ -1,0 +1,1 @@
+(print (cond (false 1) ((= 1 2) 2)))

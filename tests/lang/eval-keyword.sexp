@@ -1,0 +1,5 @@
+(defun f (a &key (by 1) to) [a by to])
+(print (f 1 :by 2))
+(print (f 1 :two 2 :to 3))
+(print (f 1 :to 2 :to 3))
+(print (sum [1] :axes 2))

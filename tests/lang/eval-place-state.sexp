@@ -1,0 +1,2 @@
+(defrun r :seed 1 :steps 1 :optimizer (sgd :lr 0.1)
+  :loss (sum (state "m" (zeros [2]) (lambda (m) (+ m 1)))))

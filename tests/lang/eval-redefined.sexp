@@ -1,0 +1,7 @@
+(def width 4)
+(def depth 2)
+(defun width (x) x)
+(defknob depth 3)
+(def if 1)
+(defdata d :source (arrays "a.safetensors"))
+(defdata d :source (arrays "b.safetensors"))

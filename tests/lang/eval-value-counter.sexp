@@ -1,0 +1,2 @@
+(defrun r :seed 1 :steps 1 :optimizer (sgd :lr 0.1)
+  :loss (* (cast (input :stepp) f32) (sum (param "x" [2] :init (zeros shape)))))

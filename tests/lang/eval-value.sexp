@@ -1,0 +1,1 @@
+(print (range 0 10 0))

@@ -1,0 +1,1 @@
+(include "../read-include-cycle.sexp")

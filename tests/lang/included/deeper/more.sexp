@@ -1,0 +1,1 @@
+(def from-deeper (str "deep" 3))

@@ -1,0 +1,2 @@
+(include "deeper/more.sexp")
+(defun twice (x) (* 2 x))

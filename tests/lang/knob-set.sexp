@@ -1,0 +1,3 @@
+;; evaluate: --set "width=" --set "=3"
+(defknob width 4)
+(defrun r :seed 1 :steps 1 :loss (sum (param "x" [2] :init (ones shape))) :optimizer (sgd :lr 0.1))

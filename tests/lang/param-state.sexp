@@ -1,0 +1,3 @@
+(defrun r :seed 1 :steps 1 :loss (sum (param "w" [2 3] :init (zeros shape)))
+  :optimizer (lambda (p g)
+    (- p (+ (state "m" (zeros [2 3]) (lambda (m) (+ m g))) (state "m" (zeros [2 3]) (lambda (m) m))))))

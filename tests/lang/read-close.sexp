@@ -1,0 +1,3 @@
+(def a [1 2))
+(def b 2))
+(def c (+ a b])

@@ -1,0 +1,1 @@
+(include "included/cycle.sexp")

@@ -1,0 +1,2 @@
+(def a "tab \t, bell \a")
+(def b "\u{110000}")

@@ -1,0 +1,5 @@
+(def a [1, 2])
+(def b :)
+(def c #t)
+(def d {1})
+(def e ')

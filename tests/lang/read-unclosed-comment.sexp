@@ -1,0 +1,3 @@
+(def a 1)
+#| a comment #| in a comment |#
+(def b 2)

@@ -1,0 +1,2 @@
+(def a "one)
+(def b 2)

@@ -1,0 +1,1 @@
+(defrun r :seed 1 :steps 1 :optimizer (sgd :lr 0.1) :loss (param "w" [2] :init (zeros shape)))

@@ -1,0 +1,4 @@
+(defun model ()
+  (sum (matmul (param "x" [2 3] :init (zeros shape)) (param "w2" [4 5] :init (zeros shape)))))
+(defrun r :seed 1 :steps 1 :optimizer (sgd :lr 0.1)
+  :loss (model))

@@ -1,0 +1,2 @@
+(defrun r :seed 1 :steps 1 :optimizer (sgd :lr 0.1)
+  :loss (sum (reshape (param "x" [4] :init (zeros shape)) "2 2")))

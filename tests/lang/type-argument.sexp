@@ -1,0 +1,6 @@
+(print (sqrt "two"))
+(print (+ 1 "two"))
+(print (first 3))
+(print (and true 1))
+(print (range 1.5))
+(print (map 3 [1 2]))
