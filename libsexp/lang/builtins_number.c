@@ -34,10 +34,10 @@ static bool integer_power(const sx_call *call, int64_t a, int64_t b, sx_value *r
 static bool integer_divide(const sx_call *call, int64_t a, int64_t b, sx_value *result) {
   if (b == 0) return divide_by_zero(call);
   if (b == -1) {
-    int64_t negated;
-    if (__builtin_sub_overflow(0, a, &negated)) return overflow(call);
-    *result = sx_integer(call->builtin->op == SX_OP_MOD ? 0 : negated);
-    return true;
+    int64_t negated = 0;
+    bool over = call->builtin->op != SX_OP_MOD && __builtin_sub_overflow(0, a, &negated);
+    *result = sx_integer(negated);
+    return over ? overflow(call) : true;
   }
   if (call->builtin->op == SX_OP_DIV)
     *result = a % b == 0 ? sx_integer(a / b) : sx_real((double)a / (double)b);
@@ -148,7 +148,10 @@ static bool negate(const sx_call *call, sx_value *result) {
     *result = sx_real(-a->real);
     return true;
   }
-  return integer_binary(call, 0, a->integer, result);
+  int64_t value = 0;
+  bool over = __builtin_sub_overflow(0, a->integer, &value);
+  *result = sx_integer(value);
+  return over ? overflow(call) : true;
 }
 
 static bool subtract(sx_call *call, sx_value *result) {

@@ -18,6 +18,12 @@ static bool fail_operand(sx_evaluator *evaluator, const sx_value *value, const s
   return false;
 }
 
+/* What `and` and `or` take. */
+static bool is_logical(const sx_value *value) {
+  return value->kind == SX_KIND_BOOLEAN ||
+         (value->kind == SX_KIND_TENSOR && sx_node_at(value->graph, value->n)->dtype == SX_BOOL);
+}
+
 static bool begin_loop(sx_evaluator *evaluator, sx_value *slots, const sx_instruction *instruction, sx_value list) {
   if (list.kind != SX_KIND_LIST) {
     sx_diag *diag = sx_fail(evaluator, SX_E_TYPE_ARGUMENT, instruction->at->span, "expected a list, found %s, %s",
@@ -132,14 +138,12 @@ static bool run(sx_evaluator *evaluator, size_t floor) {
         break;
       case SX_DO_AND_TEST:
       case SX_DO_OR_TEST:
-        if (top[-1].kind == SX_KIND_TENSOR) break;
-        if (top[-1].kind != SX_KIND_BOOLEAN) return fail_operand(evaluator, &top[-1], i->at);
-        if (top[-1].boolean == (i->kind == SX_DO_OR_TEST)) frame->ip = i->n;
+        if (!is_logical(&top[-1])) return fail_operand(evaluator, &top[-1], i->at);
+        if (top[-1].kind == SX_KIND_BOOLEAN && top[-1].boolean == (i->kind == SX_DO_OR_TEST)) frame->ip = i->n;
         break;
       case SX_DO_AND_JOIN:
       case SX_DO_OR_JOIN:
-        if (top[-1].kind != SX_KIND_TENSOR && top[-1].kind != SX_KIND_BOOLEAN)
-          return fail_operand(evaluator, &top[-1], i->at);
+        if (!is_logical(&top[-1])) return fail_operand(evaluator, &top[-1], i->at);
         if (!sx_logic_join(evaluator, i->kind == SX_DO_AND_JOIN ? SX_OP_AND : SX_OP_OR, &top[-2], &top[-1], i->at,
                            &top[-2]))
           return false;
@@ -190,7 +194,9 @@ bool sx_apply(sx_evaluator *evaluator, const sx_value *function, const sx_value 
   for (uint32_t i = 0; i < n; i++) evaluator->stack[evaluator->top++] = args[i];
   evaluator->native_depth++;
   bool good = sx_activate(evaluator, n, false, false, sx_at(evaluator));
-  if (good && evaluator->frames.n > floor) good = run(evaluator, floor);
+  bool pushed = good && evaluator->frames.n > floor;
+  if (pushed && !floor) evaluator->frames.items[0].call = NULL; /* no call of the language */
+  if (pushed) good = run(evaluator, floor);
   evaluator->native_depth--;
   if (good) *result = evaluator->stack[top];
   evaluator->top = top;

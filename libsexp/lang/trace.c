@@ -37,7 +37,7 @@ static const sx_frame *call_chain(const sx_evaluator *evaluator) {
   size_t n_shown = 0;
   for (size_t i = evaluator->frames.n; i-- > 0;) {
     const sx_activation *frame = &evaluator->frames.items[i];
-    if (!frame->call || frame->call == evaluator->form || in_prelude(evaluator, frame->call)) continue;
+    if (!frame->call || in_prelude(evaluator, frame->call)) continue;
     bool is_place = frame->body->prelude && frame->call == here && !n_shown;
     if (is_place) continue;
     sx_frame *shown = SX_NEW(evaluator->arena, sx_frame);

@@ -50,7 +50,7 @@ static void add_tensor(sx_text *text, const sx_value *value) {
 /* `limit`: characters after which lists are cut; `depth`: nesting left. */
 static void add_value(sx_text *text, const sx_value *value, bool quoted, size_t limit, int depth);
 
-static void add_list(sx_text *text, const sx_value *value, bool quoted, size_t limit, int depth) {
+static void add_list(sx_text *text, const sx_value *value, size_t limit, int depth) {
   sx_text_add(text, "[");
   for (uint32_t i = 0; i < value->n; i++) {
     if (i) sx_text_add(text, " ");
@@ -58,7 +58,7 @@ static void add_list(sx_text *text, const sx_value *value, bool quoted, size_t l
       sx_text_add(text, "...");
       break;
     }
-    add_value(text, &value->items[i], quoted, limit, depth - 1);
+    add_value(text, &value->items[i], true, limit, depth - 1);
   }
   sx_text_add(text, "]");
 }
@@ -90,7 +90,7 @@ static void add_value(sx_text *text, const sx_value *value, bool quoted, size_t 
       sx_text_addf(text, ":%s", value->text);
       break;
     case SX_KIND_LIST:
-      add_list(text, value, quoted, limit, depth);
+      add_list(text, value, limit, depth);
       break;
     case SX_KIND_FUNCTION:
       sx_text_addf(text, "function %s", value->function->body->name);

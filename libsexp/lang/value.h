@@ -77,7 +77,7 @@ const char *sx_kind_phrase(sx_kind kind);
 /* Adds the value as it is written in the language; lists nested deeper than 100 as "...",
  * and so what follows the first MiB. */
 void sx_value_print(sx_text *text, const sx_value *value);
-/* As sx_value_print, but texts without quotes: what (str ...) joins. */
+/* As sx_value_print, but a text without quotes (in a list they stay): what (str ...) joins. */
 void sx_value_display(sx_text *text, const sx_value *value);
 /* A short form for a message: at most about 60 characters. A tensor is shown as f32 [2 3]. */
 const char *sx_value_show(sx_arena *arena, const sx_value *value);

@@ -116,8 +116,8 @@ root mean square of clip; the second moment of a matrix is kept as rows and colu
     (lambda (p g) (if (matrices (param-path) p) (update p g) (other p g)))))
 
 (defun clip-norm (x limit)
-  "x scaled down so that its norm is at most the limit; a list of tensors, by their common norm."
+  "x scaled down to a norm of limit where it is larger; a list of tensors, by their common norm."
   (let ((parts (if (list? x) x [x]))
         (norm (sqrt (fold + 0 (for (part parts) (sum (* part part))))))
-        (scale (min 1 (/ limit (+ norm 1e-6)))))
+        (scale (where (> norm limit) (/ limit norm) 1)))
     (if (list? x) (for (part x) (* part scale)) (* x scale))))
