@@ -35,7 +35,7 @@ static sx_id deviation_of(sx_graph *graph, sx_id x, sx_id mean) {
   const sx_node *node = sx_node_at(graph, x);
   int64_t dims[SX_RANK_MAX];
   int rank = node->rank;
-  memcpy(dims, node->dims, (size_t)rank * sizeof *dims);
+  for (int i = 0; i < rank; i++) dims[i] = node->dims[i];
   sx_id centred = sx_binary(graph, SX_OP_SUB, x, sx_broadcast(graph, mean, rank, dims));
   return sx_unary(graph, SX_OP_SQRT, mean_of(graph, sx_binary(graph, SX_OP_MUL, centred, centred)));
 }
