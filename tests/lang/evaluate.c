@@ -1,6 +1,7 @@
 /* Compiles an experiment and shows all that it says: lines of (print ...), messages as a person reads them, texts, and
  * the values of a few steps. The program behind the file-based tests of the language.
- * usage: evaluate [--run R] [--variant V] [--set K=V]... [--limit N] [--steps N] [--no-optimize] [--text WHAT]... FILE
+ * usage: evaluate [--run R] [--variant V] [--set K=V]... [--limit N] [--steps N] [--no-optimize] [--no-warnings]
+ * [--text WHAT]... FILE
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ typedef struct request {
   const char *sets[ITEMS_MAX], *texts[ITEMS_MAX], *file;
   size_t n_texts;
   int64_t n_steps;
+  bool errors_only;
 } request;
 
 static void print_line(void *context, const char *line) {
@@ -23,8 +25,11 @@ static void print_line(void *context, const char *line) {
   printf("%s\n", line);
 }
 
-static void show_messages(const sexp_messages *messages, size_t *shown) {
-  for (; *shown < sexp_messages_count(messages); ++*shown) fputs(sexp_messages_get(messages, *shown)->text, stdout);
+static void show_messages(const request *wanted, const sexp_messages *messages, size_t *shown) {
+  for (; *shown < sexp_messages_count(messages); ++*shown) {
+    const sexp_message *message = sexp_messages_get(messages, *shown);
+    if (!message->warning || !wanted->errors_only) fputs(message->text, stdout);
+  }
 }
 
 static void show_number(float value) {
@@ -94,8 +99,10 @@ static int parse(request *wanted, int n, char **arguments) {
       wanted->file = name;
       continue;
     }
-    if (strcmp(name, "--no-optimize") == 0) {
-      wanted->options.optimize = false;
+    bool no_optimize = strcmp(name, "--no-optimize") == 0, no_warnings = strcmp(name, "--no-warnings") == 0;
+    if (no_optimize || no_warnings) {
+      wanted->options.optimize = wanted->options.optimize && !no_optimize;
+      wanted->errors_only = wanted->errors_only || no_warnings;
       continue;
     }
     if (++i == n) return refuse("an option without its value");
@@ -129,13 +136,13 @@ int main(int n, char **arguments) {
   sexp_messages *messages = NULL;
   size_t shown = 0;
   sexp_status status = sexp_compile(&program, &messages, wanted.file, &wanted.options, &host);
-  show_messages(messages, &shown);
+  show_messages(&wanted, messages, &shown);
   for (size_t i = 0; status == SEXP_OK && i < wanted.n_texts; i++) {
     const char *text = sexp_program_text(program, wanted.texts[i]);
     fputs(text ? text : "no such text\n", stdout);
   }
   if (status == SEXP_OK && wanted.n_steps) status = show_steps(&wanted, program, &messages, &host);
-  show_messages(messages, &shown);
+  show_messages(&wanted, messages, &shown);
   static const char *const names[] = {"ok", "end", "input", "storage", "no memory"};
   printf("status %s\n", names[status]);
   sexp_messages_free(messages);

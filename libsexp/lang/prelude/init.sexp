@@ -26,19 +26,19 @@ them; for a matrix [in out] say :out-axis -1 (here it makes no difference)."
   "Variance gain^2 / fan-in, for relu. Weights are [out ... in]; for a matrix [in out] say :out-axis -1."
   (draw-of-variance shape (/ (* gain gain) (first (fans-of shape out-axis))) distribution))
 
-(defun horner (x coefficients)
+(defun polynomial (x coefficients)
   "The polynomial, highest coefficient first."
   (fold (lambda (y c) (+ (* y x) c)) (first coefficients) (rest coefficients)))
 
 (defun erf-inverse (x)
   "The inverse of erf on (-1, 1). Giles, Approximating the erfinv function, 2010: single precision."
   (let ((w (- (log1p (* (- x) x))))
-        (near (horner (- w 2.5)
-                      [2.81022636e-08 3.43273939e-07 -3.5233877e-06 -4.39150654e-06 0.00021858087 -0.00125372503
-                       -0.00417768164 0.246640727 1.50140941]))
-        (far (horner (- (sqrt w) 3)
-                     [-0.000200214257 0.000100950558 0.00134934322 -0.00367342844 0.00573950773 -0.0076224613
-                      0.00943887047 1.00167406 2.83297682])))
+        (near (polynomial (- w 2.5)
+                          [2.81022636e-08 3.43273939e-07 -3.5233877e-06 -4.39150654e-06 0.00021858087 -0.00125372503
+                           -0.00417768164 0.246640727 1.50140941]))
+        (far (polynomial (- (sqrt w) 3)
+                         [-0.000200214257 0.000100950558 0.00134934322 -0.00367342844 0.00573950773 -0.0076224613
+                          0.00943887047 1.00167406 2.83297682])))
     (* x (where (< w 5) near far))))
 
 (defun truncated-normal (shape &key (mean 0) (std 1) (low -2) (high 2))

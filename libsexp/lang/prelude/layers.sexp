@@ -23,14 +23,14 @@ bias. The statistics are the batch's own, in evaluations too: there is no runnin
                  (* d (rsqrt (+ (mean (* d d) :axis axes :keep true) eps))))))))
     (+ (* y weight) bias)))
 
-(defun add-bias (name y bias)
+(defun plus-bias (name y bias)
   (cond ((= (length bias) 0) y)
         ((= (length bias) 1) (+ y (first bias)))
         (else (error name ": one bias, not " (length bias)))))
 
 (defun linear (x weight &rest bias)
   "x [... in] by weight [out in], plus bias [out] where it is given: [... out]."
-  (add-bias "linear" (matmul x (transpose weight [1 0])) bias))
+  (plus-bias "linear" (matmul x (transpose weight [1 0])) bias))
 
 (defun embedding (ids table)
   "The rows of table [n width] at ids [...]: [... width]."
@@ -46,29 +46,29 @@ bias. The statistics are the batch's own, in evaluations too: there is no runnin
   "x [n h w c] convolved with weight [out kh kw c], plus bias [out] where it is given. :padding \"same\" keeps h and w at
 stride 1."
   (let ((padding (if (= padding "same") (same-padding weight) padding)))
-    (add-bias "conv" (conv2d x weight :stride stride :padding padding) bias)))
+    (plus-bias "conv" (conv2d x weight :stride stride :padding padding) bias)))
 
-(defun pair (v)
+(defun height-and-width (v)
   "A size for height and width: [h w], or one for both."
   (if (list? v) v [v v]))
 
-(defun pool-along (x axis reduce size step)
+(defun pool-axis (x axis reduce size step)
   (reduce (unfold x :axis axis :size size :step step)))
 
-(defun pool (x reduce window stride padding value)
+(defun pool-windows (x reduce window stride padding value)
   "Reduces windows of the height and the width of x [n h w c]."
-  (let ((w (pair window)) (s (pair stride)) (p (pair padding))
+  (let ((w (height-and-width window)) (s (height-and-width stride)) (p (height-and-width padding))
         (x (if (= p [0 0]) x (pad x [0 (nth p 0) (nth p 1) 0] [0 (nth p 0) (nth p 1) 0] :value value))))
-    (pool-along (pool-along x 1 reduce (nth w 0) (nth s 0)) 2 reduce (nth w 1) (nth s 1))))
+    (pool-axis (pool-axis x 1 reduce (nth w 0) (nth s 0)) 2 reduce (nth w 1) (nth s 1))))
 
 (defun max-pool (x &key (window 2) (stride window) (padding 0))
   "The largest of each window of x [n h w c]."
-  (pool x (lambda (u) (reduce-max u :axis -1)) window stride padding -inf))
+  (pool-windows x (lambda (u) (reduce-max u :axis -1)) window stride padding -inf))
 
 (defun avg-pool (x &key (window 2) (stride window) (padding 0))
   "The mean of each window of x [n h w c]; padding counts as zeros."
-  (/ (pool x (lambda (u) (sum u :axis -1)) window stride padding 0)
-     (fold * 1 (pair window))))
+  (/ (pool-windows x (lambda (u) (sum u :axis -1)) window stride padding 0)
+     (fold * 1 (height-and-width window))))
 
 (defun bernoulli (shape &key (p 0.5) (salt []) (dtype f32))
   "1 with probability p (a number, or a tensor that broadcasts to shape), else 0."

@@ -86,7 +86,7 @@ elements less :correction (1: the unbiased estimate, 0: the population's)."
         (positive (>= b 0)))
     (/ (+ (where positive b 0) (log1p (exp (where positive (- b) b)))) beta)))
 
-(defun reduced (x reduction)
+(defun reduced-loss (x reduction)
   "A loss as PyTorch's :reduction asks: its mean, its sum, or \"none\" of them."
   (cond ((= reduction "mean") (mean x))
         ((= reduction "sum") (sum x))
@@ -104,7 +104,7 @@ u8. With :label-smoothing s every class has s / classes of the target, the right
         (target (if (= label-smoothing 0)
                     right
                     (+ (* (- 1 label-smoothing) right) (* label-smoothing (mean d :axis -1))))))
-    (reduced (- all target) reduction)))
+    (reduced-loss (- all target) reduction)))
 
 (defun mse (x target &key (reduction "mean"))
   "The mean of the squared differences. The shapes are the same, or one is a number."
@@ -112,4 +112,4 @@ u8. With :label-smoothing s every class has s / classes of the target, the right
       (assert (= (shape-of x) (shape-of target)) "mse: shapes differ, " (shape-of x) " and " (shape-of target))
       true)
   (let ((d (- x target)))
-    (reduced (* d d) reduction)))
+    (reduced-loss (* d d) reduction)))

@@ -5,7 +5,7 @@
   "An optimizer from a function of p, g and the step, all of f32 but the step."
   (lambda (p g) (cast (update (cast p f32) (cast g f32) (input :step)) (dtype-of p))))
 
-(defun average (name g keep)
+(defun running-average (name g keep)
   "The running average keep * old + (1 - keep) * g, a state that starts at 0."
   (state name (zeros (shape-of g)) (lambda (old) (+ (* keep old) (* (- 1 keep) g)))))
 
@@ -13,7 +13,7 @@
   "1 - keep^(step + 1): what a running average that started at 0 has seen."
   (- (expm1 (* (log keep) (+ (cast step f32) 1)))))
 
-(defun decayed (p lr weight-decay)
+(defun shrunk (p lr weight-decay)
   "Decoupled weight decay."
   (if (= weight-decay 0) p (* p (- 1 (* lr weight-decay)))))
 
@@ -36,8 +36,8 @@
 
 (defun adam-direction (g step beta1 beta2 eps)
   "The bias-corrected average of g over the root of that of its square; eps is outside the root."
-  (let ((m (average "m" g beta1))
-        (v (average "v" (* g g) beta2)))
+  (let ((m (running-average "m" g beta1))
+        (v (running-average "v" (* g g) beta2)))
     (/ (/ m (bias-correction beta1 step))
        (+ (sqrt (/ v (bias-correction beta2 step))) eps))))
 
@@ -52,7 +52,7 @@
   (updated-in-f32
     (lambda (p g step)
       (let ((lr (rate-at lr step))
-            (kept (if (decays (param-path) p) (decayed p lr weight-decay) p)))
+            (kept (if (decays (param-path) p) (shrunk p lr weight-decay) p)))
         (- kept (* lr (adam-direction g step beta1 beta2 eps)))))))
 
 (defun lion (&key lr (beta1 0.9) (beta2 0.99) (weight-decay 0))
@@ -61,9 +61,9 @@ The interpolation is written with the new m, of which the old is (m - (1 - beta2
   (updated-in-f32
     (lambda (p g step)
       (let ((lr (rate-at lr step))
-            (m (average "m" g beta2))
+            (m (running-average "m" g beta2))
             (part (/ beta1 beta2)))
-        (- (decayed p lr weight-decay) (* lr (sign (+ (* part m) (* (- 1 part) g)))))))))
+        (- (shrunk p lr weight-decay) (* lr (sign (+ (* part m) (* (- 1 part) g)))))))))
 
 (defun root-mean-square (x)
   (sqrt (mean (* x x))))
@@ -88,7 +88,7 @@ root mean square of clip; the second moment of a matrix is kept as rows and colu
             (v (square-estimate g (- 1 (pow t decay))))
             (u (* g (rsqrt (max v 1.4210855e-14))))
             (size (* lr (max eps (root-mean-square p)))))
-        (- (decayed p lr weight-decay) (* (/ size (max 1 (/ (root-mean-square u) clip))) u))))))
+        (- (shrunk p lr weight-decay) (* (/ size (max 1 (/ (root-mean-square u) clip))) u))))))
 
 (defun orthogonalized (x steps)
   "The nearest matrix of singular values about 1, by the Newton-Schulz iteration of Jordan, 2024."
@@ -109,10 +109,10 @@ root mean square of clip; the second moment of a matrix is kept as rows and colu
   (let ((update (updated-in-f32
                   (lambda (p g step)
                     (let ((lr (rate-at lr step))
-                          (m (average "m" g momentum))
+                          (m (running-average "m" g momentum))
                           (direction (if nesterov (+ (* momentum m) (* (- 1 momentum) g)) m))
                           (scale (sqrt (max 1 (/ (dim p 0) (dim p 1))))))
-                      (- (decayed p lr weight-decay) (* lr scale (orthogonalized direction steps))))))))
+                      (- (shrunk p lr weight-decay) (* lr scale (orthogonalized direction steps))))))))
     (lambda (p g) (if (matrices (param-path) p) (update p g) (other p g)))))
 
 (defun clip-norm (x limit)

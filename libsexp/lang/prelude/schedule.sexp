@@ -12,7 +12,7 @@
   "The rate, or schedule, times (step + 1) / steps over the first steps."
   (lambda (step) (* (rate-at rate step) (min 1 (/ (+ (cast step f32) 1) steps)))))
 
-(defun progress (step begin end)
+(defun progress-between (step begin end)
   "How far the step is from begin to end, 0 to 1."
   (assert (> end begin) "a schedule's :total, " end ", is above its :warmup, " begin)
   (min 1 (max 0 (/ (- (cast step f32) begin) (- end begin)))))
@@ -22,11 +22,11 @@
 
 (defun linear-decay (&key peak total (warmup 0) (final 0))
   "Up to the peak over :warmup steps, then in a straight line down to :final at step :total."
-  (with-warmup (lambda (step) (+ peak (* (- final peak) (progress step warmup total)))) warmup))
+  (with-warmup (lambda (step) (+ peak (* (- final peak) (progress-between step warmup total)))) warmup))
 
 (defun cosine (&key peak total (warmup 0) (final 0))
   "Up to the peak over :warmup steps, then along half a cosine down to :final at step :total."
   (with-warmup
     (lambda (step)
-      (+ final (* (/ (- peak final) 2) (+ 1 (cos (* 3.141592653589793 (progress step warmup total)))))))
+      (+ final (* (/ (- peak final) 2) (+ 1 (cos (* 3.141592653589793 (progress-between step warmup total)))))))
     warmup))
