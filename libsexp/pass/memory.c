@@ -53,7 +53,7 @@ static void note_input(memory_plan *m, uint32_t at, uint32_t position, sx_id inp
   }
   m->last_reader[buffer] = position;
   bool covers = sx_node_elements(node) * (int64_t)sx_dtype_bytes(dtype) == held->n_bytes;
-  if (view->offset || !covers || !sx_view_is_contiguous(view, node)) m->movable[buffer] = false;
+  if (!covers || !sx_view_is_contiguous(view, node)) m->movable[buffer] = false;
 }
 
 static void list_candidates(memory_plan *m, uint32_t at, const sx_task *task) {

@@ -125,7 +125,7 @@ static void make_outputs(making *m) {
     const sx_node *node = sx_node_at(graph, output->node);
     const sx_view *view = &m->plan->views[output->node];
     sx_buffer *buffer = &m->plan->buffers.items[view->buffer];
-    bool whole = !view->offset && buffer->n_bytes == node_bytes(node) && sx_view_is_contiguous(view, node);
+    bool whole = buffer->n_bytes == node_bytes(node) && sx_view_is_contiguous(view, node);
     if (buffer->kind == SX_BUFFER_TEMPORARY && whole) {
       buffer->kind = SX_BUFFER_OUTPUT;
       buffer->name = output->name;
