@@ -58,22 +58,24 @@ static char *step_path(const ckpt_location *location, int64_t step) {
 
 static bool is_complete(const ckpt_location *location, int64_t step);
 
-/* Removes what is older than the `keep` newest complete ones up to `step`. Stops at the first that cannot go. */
-static ckpt_status prune(ckpt_location *location, int64_t step, int64_t keep, int64_t *n_removed, ckpt_error *error) {
+/* Removes what is older than the `keep` newest complete ones up to `step`. One that cannot go does not keep the others;
+ * the first failure is reported. */
+static void prune(ckpt_written *written, ckpt_location *location, int64_t step, int64_t keep) {
   int64_t *steps = NULL, n_kept = 0;
   size_t n = 0;
-  ckpt_status status = location->ops->list(&steps, &n, location, error);
-  for (size_t i = n; status == CKPT_OK && i-- > 0;) {
+  ckpt_status status = location->ops->list(&steps, &n, location, &written->prune);
+  for (size_t i = n; i-- > 0;) {
     if (steps[i] > step) continue;
     bool complete = is_complete(location, steps[i]);
     if (n_kept >= keep) {
-      status = location->ops->remove(location, steps[i], complete, error);
-      *n_removed += status == CKPT_OK && complete;
+      ckpt_status removed =
+          location->ops->remove(location, steps[i], complete, status == CKPT_OK ? &written->prune : NULL);
+      written->n_removed += removed == CKPT_OK && complete;
+      if (status == CKPT_OK) status = removed;
     }
     n_kept += complete;
   }
   free(steps);
-  return status;
 }
 
 static void report(ckpt_written *written, const ck_output *stage, const ckpt_experiment *complete) {
@@ -99,8 +101,7 @@ ckpt_status ckpt_checkpoint_write(ckpt_written *written, ckpt_location *location
   if (status == CKPT_OK) status = location->ops->publish(location, stage, error);
   if (status == CKPT_OK) report(written, stage, &complete);
   location->ops->end(location, stage);
-  if (status == CKPT_OK && options->keep > 0)
-    prune(location, experiment->step, options->keep, &written->n_removed, &written->prune);
+  if (status == CKPT_OK && options->keep > 0) prune(written, location, experiment->step, options->keep);
   return status;
 }
 

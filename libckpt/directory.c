@@ -233,20 +233,25 @@ static int replace(directory *place, staged *stage, const char *target) {
   return result;
 }
 
+/* Refuses to replace what is no checkpoint: anything but a directory of files. */
+static ckpt_status check_old(directory *place, const char *target, ckpt_error *error) {
+  int old = ck_open_directory(place->fd, target);
+  if (old < 0) return errno == ENOENT ? CKPT_OK : ck_fail_write(error, place->location.name, target, "replacing it");
+  bool flat = ck_is_flat(old, false);
+  close(old);
+  if (flat) return CKPT_OK;
+  return ck_fail(error, CK_E_WRITE, place->location.name, -1, ENOTEMPTY, "'%s' holds more than files", target);
+}
+
+/* A rename takes the place of nothing and of an empty directory; what else is there is replaced. */
 static ckpt_status show(directory *place, staged *stage, ckpt_error *error) {
   char target[32];
   step_name(target, stage->step);
-  const char *where = place->location.name;
-  int old = ck_open_directory(place->fd, target);
-  if (old < 0 && errno != ENOENT) return ck_fail_write(error, where, target, "replacing it");
-  if (old >= 0) {
-    bool flat = ck_is_flat(old, false);
-    close(old);
-    if (!flat) return ck_fail(error, CK_E_WRITE, where, -1, ENOTEMPTY, "'%s' holds more than files", target);
-    if (replace(place, stage, target) != 0) return ck_fail_write(error, where, target, "replacing it");
-  } else if (renameat(place->fd, stage->name, place->fd, target) != 0) {
-    return ck_fail_write(error, where, target, "renaming it");
-  }
+  ckpt_status status = check_old(place, target, error);
+  if (status != CKPT_OK) return status;
+  int result = renameat(place->fd, stage->name, place->fd, target);
+  if (result != 0 && (errno == EEXIST || errno == ENOTEMPTY)) result = replace(place, stage, target);
+  if (result != 0) return ck_fail_write(error, place->location.name, target, "renaming to it");
   stage->published = true;
   return CKPT_OK;
 }

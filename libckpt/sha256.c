@@ -1,5 +1,6 @@
 #include "sha256.h"
 
+#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,23 +11,34 @@ struct ck_sha256 {
   EVP_MD_CTX *context;
 };
 
-/* The only way these calls of OpenSSL fail is for want of memory. */
+/* The only way these calls of OpenSSL fail is for want of memory. What they then put into the thread's queue of errors
+ * is taken out again: it is the caller's queue. */
+static ckpt_status settle(bool good, ckpt_error *error) {
+  if (good)
+    ERR_clear_last_mark();
+  else
+    ERR_pop_to_mark();
+  return good ? CKPT_OK : ck_no_memory(error, 0);
+}
+
 static ckpt_status start(ck_sha256 *hash, ckpt_error *error) {
-  return EVP_DigestInit_ex(hash->context, EVP_sha256(), NULL) == 1 ? CKPT_OK : ck_no_memory(error, 0);
+  ERR_set_mark();
+  return settle(EVP_DigestInit_ex(hash->context, EVP_sha256(), NULL) == 1, error);
 }
 
 ckpt_status ck_sha256_new(ck_sha256 **out, ckpt_error *error) {
   *out = NULL;
   ck_sha256 *hash = ck_take(1, sizeof *hash);
   if (!hash) return ck_no_memory(error, sizeof *hash);
+  ERR_set_mark();
   hash->context = EVP_MD_CTX_new();
-  ckpt_status status = hash->context ? start(hash, error) : ck_no_memory(error, 0);
-  if (status != CKPT_OK) {
+  ckpt_status status = settle(hash->context != NULL, error);
+  if (status == CKPT_OK) status = start(hash, error);
+  if (status == CKPT_OK)
+    *out = hash;
+  else
     ck_sha256_free(hash);
-    return status;
-  }
-  *out = hash;
-  return CKPT_OK;
+  return status;
 }
 
 void ck_sha256_free(ck_sha256 *hash) {
@@ -43,7 +55,9 @@ ckpt_status ck_sha256_finish(char out[CKPT_SHA256_TEXT], ck_sha256 *hash, ckpt_e
   static const char digits[] = "0123456789abcdef";
   unsigned char value[EVP_MAX_MD_SIZE];
   unsigned n = 0;
-  if (EVP_DigestFinal_ex(hash->context, value, &n) != 1) return ck_no_memory(error, 0);
+  ERR_set_mark();
+  ckpt_status status = settle(EVP_DigestFinal_ex(hash->context, value, &n) == 1, error);
+  if (status != CKPT_OK) return status;
   memcpy(out, "sha256:", 7);
   for (unsigned i = 0; i < n; i++) {
     out[7 + 2 * i] = digits[value[i] >> 4];

@@ -93,8 +93,8 @@ bool scratch_numpy(const char *program) {
   if (present < 0) present = system("/usr/bin/python3 -c 'import numpy' 2>/dev/null") == 0;
   if (!present) return false;
   scratch_write(scratch("program.py"), program, strlen(program));
-  snprintf(command, sizeof command, "cd %s && /usr/bin/python3 -c 'import numpy as np; exec(open(\"program.py\").read())'",
-           root);
+  snprintf(command, sizeof command,
+           "cd %s && /usr/bin/python3 -c 'import numpy as np; exec(open(\"program.py\").read())'", root);
   assert_int_equal(system(command), 0);
   return true;
 }

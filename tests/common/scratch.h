@@ -17,7 +17,7 @@ const char *scratch(const char *format, ...) __attribute__((format(printf, 1, 2)
 void scratch_write(const char *path, const void *bytes, size_t n_bytes);
 char *scratch_read(const char *path, size_t *n_bytes); /* owned, ended by NUL; NULL: there is no such file */
 bool scratch_has(const char *path);
-void scratch_empty(void); /* removes everything in it */
+void scratch_empty(void);               /* removes everything in it */
 size_t scratch_count(const char *path); /* entries of a directory, hidden ones too */
 
 /* Runs a program for Python with NumPy in the scratch directory; false where that is not installed. */

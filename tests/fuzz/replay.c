@@ -28,9 +28,7 @@ static int replay_file(const char *path) {
   return good ? 0 : -1;
 }
 
-static int by_text(const void *left, const void *right) {
-  return strcmp(*(char *const *)left, *(char *const *)right);
-}
+static int by_text(const void *left, const void *right) { return strcmp(*(char *const *)left, *(char *const *)right); }
 
 /* The files of a directory; the number replayed, -1 where one could not be read. */
 static int replay_directory(const char *path) {

@@ -155,8 +155,12 @@ static void large_arrays_and_odd_addresses(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(definition),        cmocka_unit_test(digest_of_nothing), cmocka_unit_test(streamed_equals_whole),
-      cmocka_unit_test(nans_count_as_one), cmocka_unit_test(each_part_counts),  cmocka_unit_test(order_is_held),
+      cmocka_unit_test(definition),
+      cmocka_unit_test(digest_of_nothing),
+      cmocka_unit_test(streamed_equals_whole),
+      cmocka_unit_test(nans_count_as_one),
+      cmocka_unit_test(each_part_counts),
+      cmocka_unit_test(order_is_held),
       cmocka_unit_test(large_arrays_and_odd_addresses),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 
 #define main example_main
 #include <stdio.h>
+
 #include "../../libckpt/ckpt.h"
 
 int example_main(int argc, char **argv);

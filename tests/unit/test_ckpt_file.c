@@ -102,8 +102,10 @@ static void bytes_in_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(opens_maps_and_reads), cmocka_unit_test(empty_file),
-      cmocka_unit_test(what_is_no_file_is_refused), cmocka_unit_test(changes_are_noticed),
+      cmocka_unit_test(opens_maps_and_reads),
+      cmocka_unit_test(empty_file),
+      cmocka_unit_test(what_is_no_file_is_refused),
+      cmocka_unit_test(changes_are_noticed),
       cmocka_unit_test(bytes_in_memory),
   };
   return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);

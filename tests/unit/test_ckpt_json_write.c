@@ -106,8 +106,8 @@ static void reals_are_shortest(void **state) {
   expect_real(5e-324, "5e-324");
   expect_real(0.1 + 0.2, "0.30000000000000004");
   expect_real(9007199254740993.0, "9007199254740992");
-  expect_real(NAN, "nan");
-  expect_real(-INFINITY, "-inf");
+  expect_real((double)NAN, "nan");
+  expect_real((double)-INFINITY, "-inf");
   ckpt_real32_text(text, 0.1f);
   assert_string_equal(text, "0.1");
   ckpt_real32_text(text, 2.3025851f);
@@ -117,7 +117,7 @@ static void reals_are_shortest(void **state) {
   ckpt_json *json = ckpt_json_new(CKPT_JSON_LINE);
   ckpt_json_begin_array(json);
   ckpt_json_real32(json, NAN);
-  ckpt_json_real64(json, INFINITY);
+  ckpt_json_real64(json, (double)INFINITY);
   ckpt_json_real32(json, 0.5f);
   ckpt_json_end_array(json);
   assert_string_equal(ckpt_json_text(json, NULL), "[null, null, 0.5]\n");

@@ -29,7 +29,9 @@ static void reads_each_kind(void **state) {
   (void)state;
   ckpt_manifest *manifest = NULL;
   ckpt_error error;
-  expect_ok(open_text(&manifest, "'kind': 'arrays', 'more': 1, 'shards': [" SHARD ", {'path': '/d/x.npz', 'size': 0, 'sha256': '" HASH "'}]",
+  expect_ok(open_text(&manifest,
+                      "'kind': 'arrays', 'more': 1, 'shards': [" SHARD
+                      ", {'path': '/d/x.npz', 'size': 0, 'sha256': '" HASH "'}]",
                       &error),
             &error);
   assert_string_equal(manifest->kind, "arrays");
@@ -40,9 +42,11 @@ static void reads_each_kind(void **state) {
   assert_string_equal(manifest->files[1].path, "/d/x.npz");
   assert_string_equal(manifest->path, scratch("m.json"));
   ckpt_manifest_free(manifest);
-  expect_ok(open_text(&manifest, "'kind': 'windows', 'dtype': 'u16', 'field': 'tokens', 'length': 8, 'stride': 4, 'shards': [" SHARD "]",
-                      &error),
-            &error);
+  expect_ok(
+      open_text(&manifest,
+                "'kind': 'windows', 'dtype': 'u16', 'field': 'tokens', 'length': 8, 'stride': 4, 'shards': [" SHARD "]",
+                &error),
+      &error);
   assert_string_equal(manifest->dtype, "u16");
   assert_string_equal(manifest->field, "tokens");
   assert_true(manifest->length == 8 && manifest->stride == 4);
@@ -51,8 +55,10 @@ static void reads_each_kind(void **state) {
   assert_true(manifest->n_fields == 2 && manifest->n_shard_files == 1);
   assert_string_equal(manifest->fields[1], "y");
   ckpt_manifest_free(manifest);
-  expect_ok(open_text(&manifest, "'kind': 'idx', 'fields': ['image', 'label'], 'shards': [{'files': [" SHARD ", " SHARD "]}]", &error),
-            &error);
+  expect_ok(
+      open_text(&manifest, "'kind': 'idx', 'fields': ['image', 'label'], 'shards': [{'files': [" SHARD ", " SHARD "]}]",
+                &error),
+      &error);
   assert_true(manifest->n_fields == 2 && manifest->n_shard_files == 2 && manifest->n_shards == 1);
   ckpt_manifest_free(manifest);
   ckpt_manifest_free(NULL);
@@ -71,7 +77,8 @@ static void malformed(void **state) {
   scratch_write(scratch("m.json"), "{\"record\": \"x\"}", 15);
   expect_error(ckpt_manifest_open(&manifest, scratch("m.json"), &error), &error, "E-DATA-160", "\"data-manifest\"");
   scratch_write(scratch("m.json"), "{\"record\": \"data-manifest\", \"version\": 2}", 41);
-  expect_error(ckpt_manifest_open(&manifest, scratch("m.json"), &error), &error, "E-DATA-161", "expected version 1, found 2");
+  expect_error(ckpt_manifest_open(&manifest, scratch("m.json"), &error), &error, "E-DATA-161",
+               "expected version 1, found 2");
   assert_int_equal(error.offset, 28);
   expect_error(ckpt_manifest_open(&manifest, scratch("none.json"), &error), &error, "E-DATA-101", "none.json");
   expect_refused("'kind': 'video', 'shards': []", "\"arrays\", \"windows\"");
@@ -79,13 +86,16 @@ static void malformed(void **state) {
   expect_refused("'kind': 'arrays', 'shards': []", "at least one");
   expect_refused("'kind': 'arrays', 'shards': [1]", "array of objects");
   expect_refused("'kind': 'arrays', 'shards': [{'size': 3, 'sha256': '" HASH "'}]", "shards[0].path");
-  expect_refused("'kind': 'arrays', 'shards': [" SHARD ", {'path': 'a', 'size': -1, 'sha256': '" HASH "'}]", "shards[1].size");
+  expect_refused("'kind': 'arrays', 'shards': [" SHARD ", {'path': 'a', 'size': -1, 'sha256': '" HASH "'}]",
+                 "shards[1].size");
   expect_refused("'kind': 'arrays', 'shards': [{'path': 'a', 'size': 1, 'sha256': 'sha256:zz'}]", "64 lowercase");
   expect_refused("'kind': 'arrays', 'shards': [{'path': '', 'size': 1, 'sha256': '" HASH "'}]", "a path");
   expect_refused("'kind': 'windows', 'shards': [" SHARD "]", "dtype");
   expect_refused("'kind': 'windows', 'dtype': 'f32', 'shards': [" SHARD "]", "\"u8\"");
-  expect_refused("'kind': 'windows', 'dtype': 'u8', 'field': 't', 'length': 0, 'stride': 1, 'shards': [" SHARD "]", "length");
-  expect_refused("'kind': 'windows', 'dtype': 'u8', 'field': 't', 'length': 1, 'stride': 0, 'shards': [" SHARD "]", "stride");
+  expect_refused("'kind': 'windows', 'dtype': 'u8', 'field': 't', 'length': 0, 'stride': 1, 'shards': [" SHARD "]",
+                 "length");
+  expect_refused("'kind': 'windows', 'dtype': 'u8', 'field': 't', 'length': 1, 'stride': 0, 'shards': [" SHARD "]",
+                 "stride");
   expect_refused("'kind': 'csv', 'shards': [" SHARD "]", "fields");
   expect_refused("'kind': 'csv', 'fields': [], 'shards': [" SHARD "]", "at least one");
   expect_refused("'kind': 'csv', 'fields': [1], 'shards': [" SHARD "]", "names");
@@ -107,7 +117,9 @@ static void checks_shards(void **state) {
   scratch_write(scratch("abc.bin"), "ab", 2);
   expect_error(ckpt_manifest_check(manifest, false, &error), &error, "E-DATA-162", "expected 3 bytes, found 2");
   ckpt_manifest_free(manifest);
-  expect_ok(open_text(&manifest, "'kind': 'arrays', 'shards': [{'path': 's3://b/k', 'size': 1, 'sha256': '" HASH "'}]", &error), &error);
+  expect_ok(open_text(&manifest, "'kind': 'arrays', 'shards': [{'path': 's3://b/k', 'size': 1, 'sha256': '" HASH "'}]",
+                      &error),
+            &error);
   expect_error(ckpt_manifest_check(manifest, false, &error), &error, "E-S3-001", "s3://b/k");
   ckpt_manifest_free(manifest);
 }

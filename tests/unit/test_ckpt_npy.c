@@ -93,7 +93,8 @@ static void malformed(void **state) {
   expect_refused("", 0, "E-DATA-130", "'{'");
   expect_refused("{}", 0, "E-DATA-130", "each once");
   expect_refused("{'descr': '<f4', 'shape': (1,)}", 4, "E-DATA-130", "each once");
-  expect_refused("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", 4, "E-DATA-130", "each once");
+  expect_refused("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", 4, "E-DATA-130",
+                 "each once");
   expect_refused("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'x': 1}", 4, "E-DATA-130", "each once");
   expect_refused("{'descr': '<f4', 'fortran_order': 1, 'shape': (1,)}", 4, "E-DATA-130", "True or False");
   expect_refused("{'descr': '<f4', 'fortran_order': False, 'shape': 1}", 4, "E-DATA-130", "tuple");
@@ -104,7 +105,8 @@ static void malformed(void **state) {
   expect_refused("{'descr' '<f4'}", 4, "E-DATA-130", "':'");
   expect_refused("{descr: '<f4'}", 4, "E-DATA-130", "quoted");
   expect_refused("{'descr", 4, "E-DATA-130", "quoted text of less than 64");
-  expect_refused("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4)}", 4, "E-DATA-150", "2^63");
+  expect_refused("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4)}", 4, "E-DATA-150",
+                 "2^63");
   expect_refused("{'descr': '|u1', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}", 1, "E-DATA-150", "found 9");
   expect_refused("{'descr': '|u1', 'fortran_order': False, 'shape': (3,)}", 4, "E-DATA-131", "expected 3 bytes");
 }

@@ -298,7 +298,8 @@ static void limits(void **state) {
   ckpt_read_options options = CKPT_READ_OPTIONS;
   options.inflate_limit_n_bytes = 100;
   scratch_write(scratch("t.npz"), zip.file.data, zip.file.n);
-  expect_error(ckpt_tensors_open(&tensors, scratch("t.npz"), &options, &error), &error, "E-DATA-113", "at most 100 bytes");
+  expect_error(ckpt_tensors_open(&tensors, scratch("t.npz"), &options, &error), &error, "E-DATA-113",
+               "at most 100 bytes");
   free_all(&zip, parts, 2);
 }
 
@@ -325,10 +326,11 @@ static void member_that_is_no_npy(void **state) {
 
 static void reads_what_numpy_writes(void **state) {
   (void)state;
-  static const char program[] = "a = np.arange(100000, dtype='<f4').reshape(100, 1000)\n"
-                                "b = np.asfortranarray(np.arange(6).reshape(2, 3))\n"
-                                "np.savez('s.npz', a=a, b=b)\n"
-                                "np.savez_compressed('d.npz', a=a, b=b)\n";
+  static const char program[] =
+      "a = np.arange(100000, dtype='<f4').reshape(100, 1000)\n"
+      "b = np.asfortranarray(np.arange(6).reshape(2, 3))\n"
+      "np.savez('s.npz', a=a, b=b)\n"
+      "np.savez_compressed('d.npz', a=a, b=b)\n";
   if (!scratch_numpy(program)) skip();
   for (int i = 0; i < 2; i++) {
     ckpt_tensors *tensors = NULL;
@@ -347,11 +349,16 @@ static void reads_what_numpy_writes(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(reads_members),          cmocka_unit_test(empty_archive),
-      cmocka_unit_test(flipped_bits),           cmocka_unit_test(truncated_at_every_byte),
-      cmocka_unit_test(contradictions),         cmocka_unit_test(impossible_members),
-      cmocka_unit_test(overlapping_members),    cmocka_unit_test(limits),
-      cmocka_unit_test(repeated_names),         cmocka_unit_test(member_that_is_no_npy),
+      cmocka_unit_test(reads_members),
+      cmocka_unit_test(empty_archive),
+      cmocka_unit_test(flipped_bits),
+      cmocka_unit_test(truncated_at_every_byte),
+      cmocka_unit_test(contradictions),
+      cmocka_unit_test(impossible_members),
+      cmocka_unit_test(overlapping_members),
+      cmocka_unit_test(limits),
+      cmocka_unit_test(repeated_names),
+      cmocka_unit_test(member_that_is_no_npy),
       cmocka_unit_test(reads_what_numpy_writes),
   };
   return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);

@@ -36,7 +36,8 @@ static void reads_shards(void **state) {
   (void)state;
   ckpt_tensors *tensors = NULL;
   ckpt_error error;
-  const char *text = "{\"metadata\":{\"total_size\":8},\"weight_map\":{\"b\":\"one.safetensors\",\"a\":\"two.safetensors\"}}";
+  const char *text =
+      "{\"metadata\":{\"total_size\":8},\"weight_map\":{\"b\":\"one.safetensors\",\"a\":\"two.safetensors\"}}";
   expect_ok(open_index(&tensors, text, &error), &error);
   assert_int_equal(ckpt_tensors_count(tensors), 2);
   assert_string_equal(ckpt_tensors_at(tensors, 0)->name, "a");
@@ -63,11 +64,12 @@ static void malformed(void **state) {
 static void disagreeing(void **state) {
   (void)state;
   expect_refused("{\"weight_map\":{\"a\":\"one.safetensors\",\"b\":\"two.safetensors\"}}", "E-DATA-124", "tensor 'a'");
-  expect_refused("{\"weight_map\":{\"a\":\"two.safetensors\",\"b\":\"one.safetensors\",\"c\":\"one.safetensors\"}}", "E-DATA-124",
-                 "expected tensor 'c' in 'one.safetensors'");
+  expect_refused("{\"weight_map\":{\"a\":\"two.safetensors\",\"b\":\"one.safetensors\",\"c\":\"one.safetensors\"}}",
+                 "E-DATA-124", "expected tensor 'c' in 'one.safetensors'");
   expect_refused("{\"weight_map\":{\"c\":\"two.safetensors\"}}", "E-DATA-124", "tensor 'a' is in 'two.safetensors'");
   write_shard("again.safetensors", "a", 5);
-  expect_refused("{\"weight_map\":{\"a\":\"two.safetensors\",\"b\":\"again.safetensors\"}}", "E-DATA-152", "stands twice");
+  expect_refused("{\"weight_map\":{\"a\":\"two.safetensors\",\"b\":\"again.safetensors\"}}", "E-DATA-152",
+                 "stands twice");
 }
 
 static void no_tensors(void **state) {
@@ -83,8 +85,10 @@ static void no_tensors(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup(reads_shards, write_shards), cmocka_unit_test_setup(malformed, write_shards),
-      cmocka_unit_test_setup(disagreeing, write_shards), cmocka_unit_test_setup(no_tensors, write_shards),
+      cmocka_unit_test_setup(reads_shards, write_shards),
+      cmocka_unit_test_setup(malformed, write_shards),
+      cmocka_unit_test_setup(disagreeing, write_shards),
+      cmocka_unit_test_setup(no_tensors, write_shards),
   };
   return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

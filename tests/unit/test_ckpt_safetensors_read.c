@@ -34,13 +34,15 @@ static void reads_every_dtype(void **state) {
     const char *name;
     ckpt_dtype dtype;
     unsigned width;
-  } types[] = {{"BOOL", CKPT_BOOL, 1}, {"U8", CKPT_U8, 1},     {"I8", CKPT_I8, 1},   {"U16", CKPT_U16, 2}, {"I16", CKPT_I16, 2},
-               {"F16", CKPT_F16, 2},   {"BF16", CKPT_BF16, 2}, {"U32", CKPT_U32, 4}, {"I32", CKPT_I32, 4}, {"F32", CKPT_F32, 4},
-               {"U64", CKPT_U64, 8},   {"I64", CKPT_I64, 8},   {"F64", CKPT_F64, 8}};
+  } types[] = {{"BOOL", CKPT_BOOL, 1}, {"U8", CKPT_U8, 1},   {"I8", CKPT_I8, 1},     {"U16", CKPT_U16, 2},
+               {"I16", CKPT_I16, 2},   {"F16", CKPT_F16, 2}, {"BF16", CKPT_BF16, 2}, {"U32", CKPT_U32, 4},
+               {"I32", CKPT_I32, 4},   {"F32", CKPT_F32, 4}, {"U64", CKPT_U64, 8},   {"I64", CKPT_I64, 8},
+               {"F64", CKPT_F64, 8}};
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
     char header[256];
     unsigned n = 6 * types[i].width;
-    snprintf(header, sizeof header, "{\"a/w\":{\"dtype\":\"%s\",\"shape\":[2,3],\"data_offsets\":[0,%u]}}", types[i].name, n);
+    snprintf(header, sizeof header, "{\"a/w\":{\"dtype\":\"%s\",\"shape\":[2,3],\"data_offsets\":[0,%u]}}",
+             types[i].name, n);
     ckpt_tensors *tensors = expect_read(header, n);
     assert_int_equal(ckpt_tensors_count(tensors), 1);
     const ckpt_tensor *tensor = ckpt_tensors_at(tensors, 0);
@@ -107,9 +109,10 @@ static void malformed_headers(void **state) {
   expect_refused("{} x", 0, "E-DATA-120", "expected JSON");
   expect_refused("{\"\xff\":1}", 0, "E-DATA-120", "decode byte 0xff");
   expect_refused("{\"a\\u0000b\":1}", 0, "E-DATA-120", "\\u0000");
-  expect_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-                 "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
-                 2, "E-DATA-120", "duplicate");
+  expect_refused(
+      "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+      "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+      2, "E-DATA-120", "duplicate");
   expect_refused("{\"__metadata__\":{\"a\":1}}", 0, "E-DATA-120", "__metadata__");
   expect_refused("{\"__metadata__\":[]}", 0, "E-DATA-120", "__metadata__");
 }
@@ -132,7 +135,8 @@ static void malformed_tensors(void **state) {
 
 static void errors_name_their_byte(void **state) {
   (void)state;
-  const char *header = "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}, \"b\":{\"dtype\":\"U8\",\"shape\":[-1]}}";
+  const char *header =
+      "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}, \"b\":{\"dtype\":\"U8\",\"shape\":[-1]}}";
   bytes file = safetensors_bytes(header, 1);
   ckpt_tensors *tensors = NULL;
   ckpt_error error;
@@ -147,34 +151,42 @@ static void errors_name_their_byte(void **state) {
 
 static void impossible_shapes(void **state) {
   (void)state;
-  expect_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1, "E-DATA-150", "found 9");
-  expect_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 0, "E-DATA-150",
-                 "2^63 - 1");
-  expect_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[9223372036854775807],\"data_offsets\":[0,0]}}", 0, "E-DATA-150", "2^63");
-  expect_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[9223372036854775808],\"data_offsets\":[0,0]}}", 0, "E-DATA-120", "");
-  expect_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[0,4294967296,4294967296],\"data_offsets\":[0,0]}}", 0, "E-DATA-150",
-                 "2^63 - 1");
+  expect_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1, "E-DATA-150",
+                 "found 9");
+  expect_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 0,
+                 "E-DATA-150", "2^63 - 1");
+  expect_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[9223372036854775807],\"data_offsets\":[0,0]}}", 0, "E-DATA-150",
+                 "2^63");
+  expect_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[9223372036854775808],\"data_offsets\":[0,0]}}", 0, "E-DATA-120",
+                 "");
+  expect_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[0,4294967296,4294967296],\"data_offsets\":[0,0]}}", 0,
+                 "E-DATA-150", "2^63 - 1");
 }
 
 static void impossible_offsets(void **state) {
   (void)state;
   expect_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,0]}}", 1, "E-DATA-122", "begin <= end");
   expect_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[-1,0]}}", 1, "E-DATA-122", "begin <= end");
-  expect_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "E-DATA-122", "expected 8 bytes");
-  expect_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
-                 "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[2,6]}}",
-                 6, "E-DATA-122", "overlap");
-  expect_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
-                 "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}",
-                 4, "E-DATA-122", "overlap");
-  expect_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
-                 "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[5,9]}}",
-                 9, "E-DATA-122", "hole");
+  expect_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "E-DATA-122",
+                 "expected 8 bytes");
+  expect_refused(
+      "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
+      "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[2,6]}}",
+      6, "E-DATA-122", "overlap");
+  expect_refused(
+      "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
+      "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}",
+      4, "E-DATA-122", "overlap");
+  expect_refused(
+      "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
+      "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[5,9]}}",
+      9, "E-DATA-122", "hole");
   expect_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[1,5]}}", 5, "E-DATA-122", "hole");
-  expect_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 7, "E-DATA-122", "found 3 more bytes");
+  expect_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 7, "E-DATA-122",
+                 "found 3 more bytes");
   expect_refused("{}", 1, "E-DATA-122", "found 1 more bytes");
-  expect_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[9223372036854775807],\"data_offsets\":[0,9223372036854775807]}}", 3,
-                 "E-DATA-104", "expected 9223372036854775807 bytes");
+  expect_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[9223372036854775807],\"data_offsets\":[0,9223372036854775807]}}",
+                 3, "E-DATA-104", "expected 9223372036854775807 bytes");
 }
 
 static void truncated_at_every_byte(void **state) {
@@ -211,8 +223,8 @@ static void header_of_many_tensors(void **state) {
   bytes header = {0};
   for (int i = 0; i < N; i++) {
     char entry[128];
-    int n = snprintf(entry, sizeof entry, "%s\"t%05d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}", i ? "," : "{",
-                     (i * 7919) % N, i, i + 1);
+    int n = snprintf(entry, sizeof entry, "%s\"t%05d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}",
+                     i ? "," : "{", (i * 7919) % N, i, i + 1);
     put(&header, entry, (size_t)n);
   }
   put(&header, "}", 2);
@@ -228,16 +240,11 @@ static void header_of_many_tensors(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(reads_every_dtype),
-      cmocka_unit_test(reads_scalars_empty_ones_and_metadata),
-      cmocka_unit_test(impossible_lengths),
-      cmocka_unit_test(malformed_headers),
-      cmocka_unit_test(malformed_tensors),
-      cmocka_unit_test(errors_name_their_byte),
-      cmocka_unit_test(impossible_shapes),
-      cmocka_unit_test(impossible_offsets),
-      cmocka_unit_test(truncated_at_every_byte),
-      cmocka_unit_test(reads_unaligned),
+      cmocka_unit_test(reads_every_dtype),       cmocka_unit_test(reads_scalars_empty_ones_and_metadata),
+      cmocka_unit_test(impossible_lengths),      cmocka_unit_test(malformed_headers),
+      cmocka_unit_test(malformed_tensors),       cmocka_unit_test(errors_name_their_byte),
+      cmocka_unit_test(impossible_shapes),       cmocka_unit_test(impossible_offsets),
+      cmocka_unit_test(truncated_at_every_byte), cmocka_unit_test(reads_unaligned),
       cmocka_unit_test(header_of_many_tensors),
   };
   return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);

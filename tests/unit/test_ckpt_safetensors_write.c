@@ -20,8 +20,9 @@ static void bytes_are_fixed(void **state) {
   size_t n = 0, n_again = 0;
   expect_ok(ckpt_safetensors_write(scratch("a.safetensors"), arrays, 2, 0, &error), &error);
   char *file = scratch_read(scratch("a.safetensors"), &n);
-  static const char header[] = "{\"a\": {\"dtype\": \"U8\", \"shape\": [5], \"data_offsets\": [12, 17]}, "
-                               "\"z\": {\"dtype\": \"F32\", \"shape\": [3], \"data_offsets\": [0, 12]}}";
+  static const char header[] =
+      "{\"a\": {\"dtype\": \"U8\", \"shape\": [5], \"data_offsets\": [12, 17]}, "
+      "\"z\": {\"dtype\": \"F32\", \"shape\": [3], \"data_offsets\": [0, 12]}}";
   size_t length = (size_t)(unsigned char)file[0];
   assert_int_equal(length % 8, 0);
   assert_int_equal(n, 8 + length + 17);
@@ -45,7 +46,8 @@ static void reads_back_every_dtype(void **state) {
   ckpt_tensors *tensors = NULL;
   ckpt_error error;
   for (int i = 0; i < CKPT_N_DTYPES; i++) {
-    for (size_t b = 0; b < sizeof data[0]; b++) data[i][b] = i == CKPT_BOOL ? b & 1 : (unsigned char)(b + 3 * (size_t)i);
+    for (size_t b = 0; b < sizeof data[0]; b++)
+      data[i][b] = i == CKPT_BOOL ? b & 1 : (unsigned char)(b + 3 * (size_t)i);
     snprintf(names[i], sizeof names[0], "t/%02d", i);
     arrays[i] = array_of(names[i], (ckpt_dtype)i, 3, data[i]);
   }
@@ -70,8 +72,9 @@ static void nans_are_canonical(void **state) {
   const uint16_t bf16[] = {0xff81, 0x7f80}, f16[] = {0xfc01, 0x7fff, 0x7c00};
   const uint64_t f64[] = {UINT64_C(0xfff0000000000001), UINT64_C(0x7ff0000000000000)};
   const uint8_t bools[] = {0, 1, 255};
-  ckpt_array arrays[] = {array_of("a", CKPT_F32, 5, f32), array_of("b", CKPT_BF16, 2, bf16), array_of("c", CKPT_F16, 3, f16),
-                         array_of("d", CKPT_F64, 2, f64), array_of("e", CKPT_BOOL, 3, bools)};
+  ckpt_array arrays[] = {array_of("a", CKPT_F32, 5, f32), array_of("b", CKPT_BF16, 2, bf16),
+                         array_of("c", CKPT_F16, 3, f16), array_of("d", CKPT_F64, 2, f64),
+                         array_of("e", CKPT_BOOL, 3, bools)};
   ckpt_tensors *tensors = NULL;
   ckpt_error error;
   uint32_t a[5];
@@ -144,10 +147,11 @@ static void shards_and_index(void **state) {
   assert_true(scratch_has(scratch("m-00001-of-00002.safetensors")));
   assert_true(scratch_has(scratch("m-00002-of-00002.safetensors")));
   char *index = scratch_read(scratch("m.safetensors.index.json"), NULL);
-  assert_string_equal(index, "{\n  \"metadata\": {\n    \"total_size\": 1600\n  },\n  \"weight_map\": {\n"
-                             "    \"p0\": \"m-00001-of-00002.safetensors\",\n    \"p1\": \"m-00001-of-00002.safetensors\",\n"
-                             "    \"p2\": \"m-00002-of-00002.safetensors\",\n    \"p3\": \"m-00002-of-00002.safetensors\"\n"
-                             "  }\n}\n");
+  assert_string_equal(index,
+                      "{\n  \"metadata\": {\n    \"total_size\": 1600\n  },\n  \"weight_map\": {\n"
+                      "    \"p0\": \"m-00001-of-00002.safetensors\",\n    \"p1\": \"m-00001-of-00002.safetensors\",\n"
+                      "    \"p2\": \"m-00002-of-00002.safetensors\",\n    \"p3\": \"m-00002-of-00002.safetensors\"\n"
+                      "  }\n}\n");
   free(index);
   expect_ok(ckpt_tensors_open(&tensors, scratch("m.safetensors.index.json"), NULL, &error), &error);
   assert_int_equal(ckpt_tensors_count(tensors), 4);
@@ -164,7 +168,8 @@ static void nothing_to_write(void **state) {
   (void)state;
   ckpt_tensors *tensors = NULL;
   ckpt_error error;
-  ckpt_array scalar = {.path = "s", .dtype = CKPT_I64, .data = &(int64_t){-5}}, empty = array_of("e", CKPT_F32, 0, NULL);
+  ckpt_array scalar = {.path = "s", .dtype = CKPT_I64, .data = &(int64_t){-5}},
+             empty = array_of("e", CKPT_F32, 0, NULL);
   expect_ok(ckpt_safetensors_write(scratch("0.safetensors"), NULL, 0, 0, &error), &error);
   expect_ok(ckpt_tensors_open(&tensors, scratch("0.safetensors"), NULL, &error), &error);
   assert_int_equal(ckpt_tensors_count(tensors), 0);
@@ -198,14 +203,15 @@ static void refused_arrays(void **state) {
   expect_error(ckpt_safetensors_write(path, two, 2, 0, &error), &error, "E-CKPT-005", "no elements");
   assert_false(scratch_has(path));
   expect_error(ckpt_safetensors_write(scratch("x.bin"), two, 2, 0, &error), &error, "E-CKPT-005", ".safetensors");
-  expect_error(ckpt_safetensors_write(scratch("no/x.safetensors"), two, 2, 0, &error), &error, "E-CKPT-004", "No such file");
+  expect_error(ckpt_safetensors_write(scratch("no/x.safetensors"), two, 2, 0, &error), &error, "E-CKPT-004",
+               "No such file");
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(bytes_are_fixed),          cmocka_unit_test(reads_back_every_dtype),
-      cmocka_unit_test(nans_are_canonical),       cmocka_unit_test(elements_from_a_callback),
-      cmocka_unit_test(shards_and_index),         cmocka_unit_test(nothing_to_write),
+      cmocka_unit_test(bytes_are_fixed),    cmocka_unit_test(reads_back_every_dtype),
+      cmocka_unit_test(nans_are_canonical), cmocka_unit_test(elements_from_a_callback),
+      cmocka_unit_test(shards_and_index),   cmocka_unit_test(nothing_to_write),
       cmocka_unit_test(refused_arrays),
   };
   return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);

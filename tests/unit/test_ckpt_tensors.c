@@ -6,9 +6,10 @@
 #include "../common/scratch.h"
 
 static bytes two_tensors(void) {
-  return safetensors_bytes("{\"layer/w\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
-                           "\"layer/b\":{\"dtype\":\"U16\",\"shape\":[2],\"data_offsets\":[4,8]}}",
-                           8);
+  return safetensors_bytes(
+      "{\"layer/w\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
+      "\"layer/b\":{\"dtype\":\"U16\",\"shape\":[2],\"data_offsets\":[4,8]}}",
+      8);
 }
 
 static void dtypes_have_names(void **state) {
@@ -55,7 +56,8 @@ static void reads_through_gzip(void **state) {
   assert_true(value[0] == 0x0504 && value[1] == 0x0706);
   ckpt_tensors_close(tensors);
   options.inflate_limit_n_bytes = 10;
-  expect_error(ckpt_tensors_open(&tensors, scratch("t.safetensors.gz"), &options, &error), &error, "E-DATA-113", "10 bytes");
+  expect_error(ckpt_tensors_open(&tensors, scratch("t.safetensors.gz"), &options, &error), &error, "E-DATA-113",
+               "10 bytes");
   bytes_free(&file);
 }
 
