@@ -217,7 +217,7 @@ golden: dependencies
 	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)sh tests/run.sh $(BUILD) golden
 
-docs: ; $(Q)python3 docs/make-errors.py
+docs: ; $(Q)python3 docs/make-errors.py && python3 docs/make-ir.py
 
 check-math: all $(O)/tests/math/check_math
 	$(Q)$(O)/tests/math/check_math $(FUNCTIONS)

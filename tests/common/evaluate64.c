@@ -39,28 +39,8 @@ static double cast_to(sx_dtype dtype, double a) {
   return dtype == SX_U8 ? truncate_to(a, 0, 255) : truncate_to(a, -2147483648.0, 2147483647.0);
 }
 
-static double element(const sx_node *node, double a, double b, double c) {
-  switch (node->op) {
-    case SX_OP_ADD:
-      return a + b;
-    case SX_OP_SUB:
-      return a - b;
-    case SX_OP_MUL:
-      return a * b;
-    case SX_OP_DIV:
-      return a / b;
-    case SX_OP_IDIV:
-      return floor(a / b);
-    case SX_OP_MOD:
-      return a - b * floor(a / b);
-    case SX_OP_MAX:
-      return a > b ? a : b;
-    case SX_OP_MIN:
-      return a < b ? a : b;
-    case SX_OP_POW:
-      return pow(a, b);
-    case SX_OP_ATAN2:
-      return atan2(a, b);
+static double unary(sx_op op, double a) {
+  switch (op) {
     case SX_OP_NEG:
       return -a;
     case SX_OP_ABS:
@@ -99,6 +79,35 @@ static double element(const sx_node *node, double a, double b, double c) {
       return ceil(a);
     case SX_OP_ROUND:
       return nearbyint(a);
+    case SX_OP_NOT:
+      return a == 0;
+    default:
+      SX_BUG("%s is no operation of one element", sx_op_describe(op)->name);
+  }
+}
+
+static double binary(sx_op op, double a, double b) {
+  switch (op) {
+    case SX_OP_ADD:
+      return a + b;
+    case SX_OP_SUB:
+      return a - b;
+    case SX_OP_MUL:
+      return a * b;
+    case SX_OP_DIV:
+      return a / b;
+    case SX_OP_IDIV:
+      return floor(a / b);
+    case SX_OP_MOD:
+      return a - b * floor(a / b);
+    case SX_OP_MAX:
+      return a > b ? a : b;
+    case SX_OP_MIN:
+      return a < b ? a : b;
+    case SX_OP_POW:
+      return pow(a, b);
+    case SX_OP_ATAN2:
+      return atan2(a, b);
     case SX_OP_EQ:
       return a == b;
     case SX_OP_NE:
@@ -115,20 +124,20 @@ static double element(const sx_node *node, double a, double b, double c) {
       return a != 0 && b != 0;
     case SX_OP_OR:
       return a != 0 || b != 0;
-    case SX_OP_NOT:
-      return a == 0;
-    case SX_OP_WHERE:
-      return a != 0 ? b : c;
-    case SX_OP_CAST:
-      return cast_to(node->dtype, a);
     default:
-      SX_BUG("%s is no element operation", sx_op_describe(node->op)->name);
+      SX_BUG("%s is no operation of two elements", sx_op_describe(op)->name);
   }
 }
 
+static double element(const frame *f, int64_t i) {
+  double a = f->x[0][i];
+  if (f->node->op == SX_OP_WHERE) return a != 0 ? f->x[1][i] : f->x[2][i];
+  if (f->node->op == SX_OP_CAST) return cast_to(f->node->dtype, a);
+  return f->node->n_inputs == 1 ? unary(f->node->op, a) : binary(f->node->op, a, f->x[1][i]);
+}
+
 static void elements(const frame *f, int64_t n) {
-  for (int64_t i = 0; i < n; i++)
-    f->out[i] = element(f->node, f->x[0][i], f->x[1] ? f->x[1][i] : 0, f->x[2] ? f->x[2][i] : 0);
+  for (int64_t i = 0; i < n; i++) f->out[i] = element(f, i);
 }
 
 /* ---- moves: where an element of the result comes from, or -1 -------------------------------------- */

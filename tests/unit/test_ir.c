@@ -38,6 +38,25 @@ static void test_operations(void **state) {
   assert_false(sx_op_parse("grads", &op));
 }
 
+/* docs/ir.md has a row of every operation, as ops.def has it (docs/make-ir.py). */
+static void test_the_page_of_operations(void **state) {
+  (void)state;
+  static char page[1 << 16];
+  FILE *file = fopen("docs/ir.md", "rb");
+  assert_non_null(file);
+  size_t n = fread(page, 1, sizeof page - 1, file);
+  fclose(file);
+  page[n] = 0;
+  for (int i = 0; i < SX_N_OPS; i++) {
+    const sx_op_info *op = sx_op_describe((sx_op)i);
+    char row[64];
+    snprintf(row, sizeof row, "\n| `%s` | ", op->name);
+    const char *found = strstr(page, row), *text = found ? strstr(found, op->text) : NULL;
+    bool escaped = strchr(op->text, '|') != NULL;
+    if (!found || !(escaped || (text && text < strchr(found + 1, '\n')))) fail_msg("%s: run docs/make-ir.py", op->name);
+  }
+}
+
 static void test_attributes(void **state) {
   (void)state;
   sx_attributes pad = sx_op_attributes(SX_OP_PAD), draw = sx_op_attributes(SX_OP_NORMAL);
@@ -66,7 +85,8 @@ static void test_rounding(void **state) {
   assert_true(sx_dtype_round(SX_I32, -1e10) == -2147483648.0);
   assert_true(sx_dtype_round(SX_I32, -2.9) == -2);
   assert_true(sx_dtype_round(SX_I32, (double)NAN) == 0);
-  assert_true(sx_dtype_round(SX_U8, -1) == 0 && sx_dtype_round(SX_U8, 300) == 255 && sx_dtype_round(SX_U8, (double)NAN) == 0);
+  assert_true(sx_dtype_round(SX_U8, -1) == 0 && sx_dtype_round(SX_U8, 300) == 255 &&
+              sx_dtype_round(SX_U8, (double)NAN) == 0);
   assert_true(sx_dtype_round(SX_BOOL, 0.5) == 1 && sx_dtype_round(SX_BOOL, 0) == 0);
 }
 
@@ -131,6 +151,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_dtypes),
       cmocka_unit_test(test_operations),
+      cmocka_unit_test(test_the_page_of_operations),
       cmocka_unit_test(test_attributes),
       cmocka_unit_test(test_rounding),
       cmocka_unit_test(test_rounding_of_middles),
