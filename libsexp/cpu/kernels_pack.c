@@ -66,16 +66,34 @@ static int64_t run_length(const sx_gemm_place *places, int64_t first, int64_t n)
   return end - first;
 }
 
+/* Copies of a fixed size become registers; the last one overlaps the one before. */
+SX_INLINE void copy_run(float *to, const float *from, int64_t n) {
+  int64_t k = 0;
+  if (n >= 8) {
+    for (; k + 8 <= n; k += 8) memcpy(to + k, from + k, 32);
+    memcpy(to + n - 8, from + n - 8, 32);
+  } else if (n >= 4) {
+    memcpy(to, from, 16);
+    memcpy(to + n - 4, from + n - 4, 16);
+  } else {
+    for (; k < n; k++) to[k] = from[k];
+  }
+}
+
 /* Panel elements side by side: for each depth, runs of the panel are copied or cleared. */
 static void pack_rows(const panel *p, int64_t depth) {
   int64_t run = run_length(p->rows, 0, p->n_rows);
   const float *data = p->side->data;
+  bool plain = run == p->width && p->side->height == 1 && p->side->width == 1;
+  for (int64_t k = 0; plain && k < depth; k++)
+    copy_run(p->out + k * p->width, data + p->base + p->rows[0].offset + p->depths[k].offset, p->width);
+  if (plain) return;
   for (int64_t k = 0; k < depth; k++) {
     float *out = p->out + k * p->width;
     for (int64_t row = 0, n; row < p->n_rows; row += n) {
       n = run == p->n_rows ? run : run_length(p->rows, row, p->n_rows);
       if (is_inside(p->side, &p->rows[row], &p->depths[k]))
-        memcpy(out + row, data + p->base + p->rows[row].offset + p->depths[k].offset, (size_t)n * 4);
+        copy_run(out + row, data + p->base + p->rows[row].offset + p->depths[k].offset, n);
       else
         memset(out + row, 0, (size_t)n * 4);
     }
