@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,12 +67,20 @@ static void add_special(sx_text *text, double value) {
   sx_text_add(text, isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
 }
 
+/* Whole numbers below the limit are written out, 100 and not 1e+02. */
+static bool add_whole(sx_text *text, double value, double limit) {
+  bool whole = fabs(value) < limit && floor(value) == value;
+  if (whole) sx_text_addf(text, "%.0f", value);
+  return whole;
+}
+
 void sx_text_add_f64(sx_text *text, double value) {
   char digits[40];
   if (!isfinite(value)) {
     add_special(text, value);
     return;
   }
+  if (add_whole(text, value, 1e15)) return;
   for (int precision = 1; precision <= 17; precision++) {
     snprintf(digits, sizeof digits, "%.*g", precision, value);
     if (strtod(digits, NULL) == value) break;
@@ -85,6 +94,7 @@ void sx_text_add_f32(sx_text *text, float value) {
     add_special(text, (double)value);
     return;
   }
+  if (add_whole(text, (double)value, 1e7)) return;
   for (int precision = 1; precision <= 9; precision++) {
     snprintf(digits, sizeof digits, "%.*g", precision, (double)value);
     if (strtof(digits, NULL) == value) break;

@@ -34,8 +34,9 @@ static void show_messages(const request *wanted, const sexp_messages *messages, 
 
 static void show_number(float value) {
   char digits[40];
+  bool whole = value > -1e7F && value < 1e7F && (float)(int)value == value;
   for (int precision = 1; precision <= 9; precision++) {
-    snprintf(digits, sizeof digits, "%.*g", precision, (double)value);
+    snprintf(digits, sizeof digits, whole ? "%.*f" : "%.*g", whole ? 0 : precision, (double)value);
     if (strtof(digits, NULL) == value) break;
   }
   printf(" %s", value == value ? digits : "nan");

@@ -1,0 +1,10 @@
+; integers stay integers, reals show that they are; the same bits on every machine
+(print (+ 1) (+ 1 2 3) (- 5 1 1) (* 2 3 4) (/ 12 2 3) (/ 1 3) (+ 1 1.0) (- 3) (- 2.5))
+(print (div 7 2) (div -7 2) (div 7 -2) (mod 7 3) (mod -7 3) (mod 7 -3) (mod -7.5 2) (div 7.5 2))
+(print (pow 2 62) (pow 2.0 0.5) (pow -2 3) (pow 2 -2) (pow 0 0))
+(print (sqrt 2) (exp 1) (log 10) (sin 1) (cos 1) (exp -745) (log 5e-324) (sin 1e22))
+(print (floor 2.5) (ceil 2.5) (round 2.5) (round 3.5) (round -0.5) (abs -3) (abs -3.5) (sign -2) (sign 0.5))
+(print (max 1 2.5 -3) (min 1 2.5 -3) (max 1 nan) (min -inf 0) (- inf inf))
+(print (= 1 1.0) (= 0.1 (/ 1 10)) (= nan nan) (< 1 2 2) (<= 1 2 2) (> 9007199254740993 9007199254740992.0) (!= 1 2))
+(print 0x7fffffffffffffff -9223372036854775808 1e300 1e-300 0.1 100000.0 -0.0 inf nan)
+(defrun r :seed 1 :steps 1 :loss (sum (zeros [2])))
