@@ -236,7 +236,7 @@ fuzz: dependencies
 fuzzers: $(patsubst %,$(O)/fuzz/%,$(FUZZERS))
 $(O)/fuzz/%: $(O)/tests/fuzz/%.o $(TEST_LINK)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $< $(TEST_LINK) $(LIBS_SEXP) $(LIBS_CKPT)
+	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $< $(TEST_LINK) $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_TEST)
 
 # ---- style ---------------------------------------------------------------------------------------
 
