@@ -30,7 +30,8 @@ static const float special[] = {0.0f,           -0.0f,  1.0f,    -1.0f,  0.5f,  
                                 -INFINITY,      NAN,    0.1f,    -7.25f, 16777216.0f, 2147483648.0f,
                                 -2147483648.0f, 255.5f, 1.5f,    2.5f,   65504.0f,    0x1p-24f};
 enum { N_SPECIAL = sizeof special / sizeof *special };
-static const int32_t special_i32[] = {0, 1, -1, 2, -2, 7, -7, 255, 256, INT32_MAX, INT32_MIN, 1 << 24};
+static const int32_t special_i32[] = {0,   1,   -1,        2,         -2,      7,        -7,
+                                      255, 256, INT32_MAX, INT32_MIN, 1 << 24, 16777217, 16842753};
 enum { N_SPECIAL_I32 = sizeof special_i32 / sizeof *special_i32 };
 
 static float random_float(uint64_t *state) {

@@ -71,6 +71,18 @@ static void test_free_form(void **state) {
   graphs_free(&g);
 }
 
+/* No good node has a negative attribute; the line of a bad one can still be read. */
+static void test_a_negative_attribute(void **state) {
+  (void)state;
+  graphs g;
+  graphs_init(&g);
+  sx_graph *graph = graphs_parse(&g, "graph \"t\"\n%0 = iota {axis 0} : i32 [2]\n");
+  assert_non_null(graph);
+  graph->nodes.items[0].ints[0] = INT64_MIN;
+  assert_string_equal(graphs_print(&g, graph), "graph \"t\"\n%0 = iota {axis -9223372036854775808} : i32 [2]\n");
+  graphs_free(&g);
+}
+
 /* Reals are rounded to their dtype once, from the text. */
 static void test_reals(void **state) {
   (void)state;
@@ -167,6 +179,7 @@ int main(void) {
       cmocka_unit_test(test_places),
       cmocka_unit_test(test_free_form),
       cmocka_unit_test(test_reals),
+      cmocka_unit_test(test_a_negative_attribute),
       cmocka_unit_test(test_errors),
       cmocka_unit_test(test_every_prefix),
   };
