@@ -10,11 +10,11 @@
 #include "kernel.h"
 
 enum {
-  SX_GEMM_DEPTH = 256,          /* the block of numerics 1 */
-  SX_GEMM_ROWS = 168,           /* largest block of rows of any level */
-  SX_GEMM_COLUMNS = 2048,       /* largest block of columns of any level */
-  SX_GEMM_PANEL = 32,           /* widest panel of any level */
-  SX_GEMM_SMALL = 1 << 15       /* multiplications that are not worth waking threads */
+  SX_GEMM_DEPTH = 256,    /* the block of numerics 1 */
+  SX_GEMM_ROWS = 168,     /* largest block of rows of any level */
+  SX_GEMM_COLUMNS = 2048, /* largest block of columns of any level */
+  SX_GEMM_PANEL = 32,     /* widest panel of any level */
+  SX_GEMM_SMALL = 1 << 15 /* multiplications that are not worth waking threads */
 };
 
 /* One axis of a walk: its length, what a step adds to the offset and to the place in the image. */
@@ -43,9 +43,10 @@ typedef struct sx_gemm {
   int64_t m, n, k;
   float *c;
   sx_gemm_walk c_rows, c_columns;
-  int64_t n_batches; /* products that differ by offsets alone */
+  int64_t n_batches;                               /* products that differ by offsets alone */
   sx_gemm_walk batch_rows, batch_columns, batch_c; /* of equal dims */
-  /* Where block j of the contracted index begins, for a k that leaves out terms that are 0; NULL: j 256. */
+  /* Where block j of the contracted index begins, for a k that leaves out terms that are 0; NULL: j 256.
+   * A block that is left out whole adds nothing (where the full order would add +0). */
   int64_t (*block_begin)(const void *context, int64_t j);
   const void *context;
   int64_t n_blocks;
@@ -55,6 +56,15 @@ typedef struct sx_gemm {
 typedef struct sx_gemm_place {
   int64_t offset, y, x;
 } sx_gemm_place;
+
+/* A panel of rows that is not packed: in a block of the contracted index, the runs that lie side by side
+ * and where each row's begins. */
+enum { SX_GEMM_RUNS = 24 };
+typedef struct sx_gemm_runs {
+  int n;
+  int64_t length[SX_GEMM_RUNS];
+  const float *from[SX_GEMM_RUNS][SX_GEMM_PANEL / 2];
+} sx_gemm_runs;
 
 /* Bytes of packed panels that one thread needs, at any level; a multiple of 64. */
 static inline int64_t sx_gemm_scratch_bytes(int64_t m, int64_t n) {

@@ -39,9 +39,8 @@ static void finish(sx_gemm *gemm) {
 static void window_walks(const geometry *g, sx_gemm_walk *pixel, sx_gemm_walk *place) {
   const sx_operand *x = g->image;
   int64_t row = x->strides[1], column = x->strides[2], s = g->stride;
-  *pixel = walk(3, (sx_gemm_axis[]){plain(x, 0),
-                                    {g->pixels->dims[1], s * row, s, 0},
-                                    {g->pixels->dims[2], s * column, 0, s}});
+  *pixel = walk(
+      3, (sx_gemm_axis[]){plain(x, 0), {g->pixels->dims[1], s * row, s, 0}, {g->pixels->dims[2], s * column, 0, s}});
   pixel->axes[0].dim = g->pixels->dims[0];
   *place = walk(3, (sx_gemm_axis[]){{g->kernel->dims[1], row, 1, 0}, {g->kernel->dims[2], column, 0, 1}, plain(x, 3)});
 }
@@ -78,8 +77,8 @@ bool SX_AT_LEVEL(sx_fast_conv)(const sx_call *call) {
   sx_gemm_walk pixel, place;
   window_walks(&g, &pixel, &place);
   gemm.row_side = window_side(&g, pixel, place);
-  gemm.column_side = side(w, walk(1, (sx_gemm_axis[]){plain(w, 0)}),
-                          walk(3, (sx_gemm_axis[]){plain(w, 1), plain(w, 2), plain(w, 3)}));
+  gemm.column_side =
+      side(w, walk(1, (sx_gemm_axis[]){plain(w, 0)}), walk(3, (sx_gemm_axis[]){plain(w, 1), plain(w, 2), plain(w, 3)}));
   finish(&gemm);
   SX_AT_LEVEL(sx_gemm_orient)(&gemm);
   SX_AT_LEVEL(sx_gemm_compute)(call, &gemm);
@@ -155,8 +154,9 @@ static void phase_product(const sx_call *call, const phase *p, sx_gemm *gemm) {
                                          {p->y.n_pixels, s * out->strides[1], 0, 0},
                                          {p->x.n_pixels, s * out->strides[2], 0, 0}}),
       .c_columns = walk(1, (sx_gemm_axis[]){plain(out, 3)}),
-      .row_side = side(dy, walk(3, (sx_gemm_axis[]){plain(dy, 0), {p->y.n_pixels, row, 1, 0}, {p->x.n_pixels, column, 0, 1}}),
-                       walk(3, (sx_gemm_axis[]){{p->y.n_places, -row, -1, 0}, {p->x.n_places, -column, 0, -1}, plain(dy, 3)})),
+      .row_side =
+          side(dy, walk(3, (sx_gemm_axis[]){plain(dy, 0), {p->y.n_pixels, row, 1, 0}, {p->x.n_pixels, column, 0, 1}}),
+               walk(3, (sx_gemm_axis[]){{p->y.n_places, -row, -1, 0}, {p->x.n_places, -column, 0, -1}, plain(dy, 3)})),
       .column_side = side(w, walk(1, (sx_gemm_axis[]){plain(w, 3)}),
                           walk(3, (sx_gemm_axis[]){{p->y.n_places, s * w->strides[1], 0, 0},
                                                    {p->x.n_places, s * w->strides[2], 0, 0},
@@ -228,8 +228,12 @@ bool SX_AT_LEVEL(sx_fast_conv_data)(const sx_call *call) {
   if (gaps) memset(product.c, 0, (size_t)n_out * 4);
   for (int64_t y = 0; y < sx_min_i64(stride, out->dims[1]); y++)
     for (int64_t x = 0; x < sx_min_i64(stride, out->dims[2]); x++) {
-      phase p = {make_phase(y, out->dims[1], rows, stride, padding), make_phase(x, out->dims[2], columns, stride, padding),
-                 stride, rows, columns, w->dims[0]};
+      phase p = {make_phase(y, out->dims[1], rows, stride, padding),
+                 make_phase(x, out->dims[2], columns, stride, padding),
+                 stride,
+                 rows,
+                 columns,
+                 w->dims[0]};
       if (p.y.n_places > 0 && p.x.n_places > 0) run_phase(call, &p, &product);
     }
   zeros_job job = {call, product.c};

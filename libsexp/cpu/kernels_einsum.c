@@ -93,9 +93,7 @@ static void swap_sides(sx_gemm *gemm) {
   gemm->batch_columns = old.batch_rows;
 }
 
-static bool ends_in_unit_stride(const sx_gemm_walk *walk) {
-  return walk->n > 0 && walk->axes[walk->n - 1].stride == 1;
-}
+static bool ends_in_unit_stride(const sx_gemm_walk *walk) { return walk->n > 0 && walk->axes[walk->n - 1].stride == 1; }
 
 /* Lanes used over lanes needed, in percent, when n runs along the registers. */
 static int64_t lanes_percent(int64_t n) { return sx_ceil_div(n, SX_LANES) * SX_LANES * 100 / n; }

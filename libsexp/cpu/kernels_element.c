@@ -7,57 +7,57 @@
 /* A loop takes n, a multiple of SX_BLOCK. */
 typedef void loop(void *out, const void *const *in, int64_t n);
 
-#define UNARY(name, result, type, expression)                               \
-  static void name(void *out, const void *const *in, int64_t n) {           \
-    for (int64_t k = 0; k < n; k += SX_BLOCK) {                             \
-      result *o = (result *)out + k;                                        \
-      const type *px = (const type *)in[0] + k;                             \
-      SX_VECTOR_LOOP for (int j = 0; j < SX_BLOCK; j++) {                   \
-        type x = px[j];                                                     \
-        o[j] = (expression);                                                \
-      }                                                                     \
-    }                                                                       \
+#define UNARY(name, result, type, expression)                     \
+  static void name(void *out, const void *const *in, int64_t n) { \
+    for (int64_t k = 0; k < n; k += SX_BLOCK) {                   \
+      result *o = (result *)out + k;                              \
+      const type *px = (const type *)in[0] + k;                   \
+      SX_VECTOR_LOOP for (int j = 0; j < SX_BLOCK; j++) {         \
+        type x = px[j];                                           \
+        o[j] = (expression);                                      \
+      }                                                           \
+    }                                                             \
   }
 
-#define BINARY(name, result, type, expression)                              \
-  static void name(void *out, const void *const *in, int64_t n) {           \
-    for (int64_t k = 0; k < n; k += SX_BLOCK) {                             \
-      result *o = (result *)out + k;                                        \
+#define BINARY(name, result, type, expression)                                 \
+  static void name(void *out, const void *const *in, int64_t n) {              \
+    for (int64_t k = 0; k < n; k += SX_BLOCK) {                                \
+      result *o = (result *)out + k;                                           \
       const type *px = (const type *)in[0] + k, *py = (const type *)in[1] + k; \
-      SX_VECTOR_LOOP for (int j = 0; j < SX_BLOCK; j++) {                   \
-        type x = px[j], y = py[j];                                          \
-        o[j] = (expression);                                                \
-      }                                                                     \
-    }                                                                       \
+      SX_VECTOR_LOOP for (int j = 0; j < SX_BLOCK; j++) {                      \
+        type x = px[j], y = py[j];                                             \
+        o[j] = (expression);                                                   \
+      }                                                                        \
+    }                                                                          \
   }
 
 /* A condition, then two values moved as bits. */
-#define CHOICE(name, type)                                                  \
-  static void name(void *out, const void *const *in, int64_t n) {           \
-    for (int64_t k = 0; k < n; k += SX_BLOCK) {                             \
-      type *o = (type *)out + k;                                            \
-      const uint8_t *pc = (const uint8_t *)in[0] + k;                       \
+#define CHOICE(name, type)                                                     \
+  static void name(void *out, const void *const *in, int64_t n) {              \
+    for (int64_t k = 0; k < n; k += SX_BLOCK) {                                \
+      type *o = (type *)out + k;                                               \
+      const uint8_t *pc = (const uint8_t *)in[0] + k;                          \
       const type *px = (const type *)in[1] + k, *py = (const type *)in[2] + k; \
-      SX_VECTOR_LOOP for (int j = 0; j < SX_BLOCK; j++) {                   \
-        type x = px[j], y = py[j];                                          \
-        o[j] = pc[j] ? x : y;                                               \
-      }                                                                     \
-    }                                                                       \
+      SX_VECTOR_LOOP for (int j = 0; j < SX_BLOCK; j++) {                      \
+        type x = px[j], y = py[j];                                             \
+        o[j] = pc[j] ? x : y;                                                  \
+      }                                                                        \
+    }                                                                          \
   }
 
 /* Of the table-free form that serves |x| < SX_TRIG_SMALL; the rare other elements are done anew. */
-#define TRIGONOMETRIC(name, small, any)                                     \
-  static void name(void *out, const void *const *in, int64_t n) {           \
-    for (int64_t k = 0; k < n; k += SX_BLOCK) {                             \
-      float *o = (float *)out + k, x[SX_BLOCK];                             \
-      memcpy(x, (const float *)in[0] + k, sizeof x);                        \
-      SX_VECTOR_LOOP for (int j = 0; j < SX_BLOCK; j++) o[j] = small(x[j]); \
-      uint32_t large = 0;                                                   \
+#define TRIGONOMETRIC(name, small, any)                                          \
+  static void name(void *out, const void *const *in, int64_t n) {                \
+    for (int64_t k = 0; k < n; k += SX_BLOCK) {                                  \
+      float *o = (float *)out + k, x[SX_BLOCK];                                  \
+      memcpy(x, (const float *)in[0] + k, sizeof x);                             \
+      SX_VECTOR_LOOP for (int j = 0; j < SX_BLOCK; j++) o[j] = small(x[j]);      \
+      uint32_t large = 0;                                                        \
       SX_VECTOR_LOOP for (int j = 0; j < SX_BLOCK; j++) large |= is_large(x[j]); \
-      if (!large) continue;                                                 \
-      for (int j = 0; j < SX_BLOCK; j++)                                    \
-        if (is_large(x[j])) o[j] = any(x[j]);                               \
-    }                                                                       \
+      if (!large) continue;                                                      \
+      for (int j = 0; j < SX_BLOCK; j++)                                         \
+        if (is_large(x[j])) o[j] = any(x[j]);                                    \
+    }                                                                            \
   }
 
 SX_INLINE uint32_t is_large(float x) { return (sx_bits_f32(x) & 0x7fffffffu) >= sx_bits_f32(SX_TRIG_SMALL); }
@@ -81,7 +81,7 @@ UNARY(ceil_f32, float, float, sx_ceil_f32(x))
 UNARY(round_f32, float, float, sx_round_f32(x))
 BINARY(add_f32, float, float, x + y)
 BINARY(sub_f32, float, float, x - y)
-BINARY(mul_f32, float, float, x * y)
+BINARY(mul_f32, float, float, x *y)
 BINARY(div_f32, float, float, x / y)
 BINARY(max_f32, float, float, sx_max_f32(x, y))
 BINARY(min_f32, float, float, sx_min_f32(x, y))
@@ -115,7 +115,7 @@ BINARY(lt_u8, uint8_t, uint8_t, x < y)
 BINARY(le_u8, uint8_t, uint8_t, x <= y)
 BINARY(gt_u8, uint8_t, uint8_t, x > y)
 BINARY(ge_u8, uint8_t, uint8_t, x >= y)
-BINARY(and_u8, uint8_t, uint8_t, x & y)
+BINARY(and_u8, uint8_t, uint8_t, x &y)
 BINARY(or_u8, uint8_t, uint8_t, x | y)
 UNARY(not_u8, uint8_t, uint8_t, !x)
 
@@ -128,7 +128,7 @@ UNARY(f32_from_f16, float, uint16_t, sx_f32_from_f16(x))
 UNARY(f32_from_i32, float, int32_t, (float)x)
 UNARY(i32_from_f32, int32_t, float, sx_f32_to_i32(x))
 UNARY(i32_from_u8, int32_t, uint8_t, x)
-UNARY(u8_from_i32, uint8_t, int32_t, (uint8_t)(x < 0 ? 0 : x > 255 ? 255 : x))
+UNARY(u8_from_i32, uint8_t, int32_t, (uint8_t)(x<0 ? 0 : x> 255 ? 255 : x))
 UNARY(bf16_from_f32, uint16_t, float, sx_bf16_from_f32(x))
 UNARY(f16_from_f32, uint16_t, float, sx_f16_from_f32(x))
 UNARY(bool_from_f32, uint8_t, float, x != 0.0f)
@@ -225,13 +225,19 @@ static void cast_from_float(sx_dtype from, sx_dtype to, void *out, const void *i
   int32_t integers[PIECE];
   SX_AT_LEVEL(sx_widen)(wide, in, from, n);
   switch (to) {
-    case SX_BOOL: convert(bool_from_f32, out, 1, wide, 4, n); break;
-    case SX_I32: convert(i32_from_f32, out, 4, wide, 4, n); break;
+    case SX_BOOL:
+      convert(bool_from_f32, out, 1, wide, 4, n);
+      break;
+    case SX_I32:
+      convert(i32_from_f32, out, 4, wide, 4, n);
+      break;
     case SX_U8:
       convert(i32_from_f32, integers, 4, wide, 4, n);
       convert(u8_from_i32, out, 1, integers, 4, n);
       break;
-    default: SX_AT_LEVEL(sx_narrow)(out, to, wide, n); break;
+    default:
+      SX_AT_LEVEL(sx_narrow)(out, to, wide, n);
+      break;
   }
 }
 
@@ -243,9 +249,15 @@ static void cast_from_integer(sx_dtype from, sx_dtype to, void *out, const void 
   else
     convert(i32_from_u8, integers, 4, in, 1, n);
   switch (to) {
-    case SX_BOOL: convert(bool_from_i32, out, 1, integers, 4, n); break;
-    case SX_I32: memcpy(out, integers, (size_t)n * 4); break;
-    case SX_U8: convert(u8_from_i32, out, 1, integers, 4, n); break;
+    case SX_BOOL:
+      convert(bool_from_i32, out, 1, integers, 4, n);
+      break;
+    case SX_I32:
+      memcpy(out, integers, (size_t)n * 4);
+      break;
+    case SX_U8:
+      convert(u8_from_i32, out, 1, integers, 4, n);
+      break;
     default:
       convert(f32_from_i32, wide, 4, integers, 4, n);
       SX_AT_LEVEL(sx_narrow)(out, to, wide, n);

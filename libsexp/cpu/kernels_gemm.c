@@ -13,7 +13,13 @@ enum { TILE_ROWS = 6, TILE_VECTORS = 2, BLOCK_ROWS = 144, BLOCK_COLUMNS = 2048, 
 #else
 enum { TILE_ROWS = 4, TILE_VECTORS = 2, BLOCK_ROWS = 96, BLOCK_COLUMNS = 1024, ROW_PANEL_STAYS = 0 };
 #endif
-enum { TILE_COLUMNS = TILE_VECTORS * SX_LANES, DEPTH = SX_GEMM_DEPTH };
+enum {
+  TILE_COLUMNS = TILE_VECTORS * SX_LANES,
+  DEPTH = SX_GEMM_DEPTH,
+  POINT_COLUMNS = 256 /* above, packed rows are used often enough to be worth it */
+};
+
+_Static_assert(sizeof(sx_gemm_runs) <= TILE_ROWS * DEPTH * sizeof(float), "a list of runs replaces a panel of rows");
 
 /* ---- the tile --------------------------------------------------------------- */
 
@@ -25,7 +31,8 @@ typedef struct tile_store {
   bool first;      /* of the blocks: store, else add */
 } tile_store;
 
-SX_INLINE void store_tile(const int rows, const int vectors, sx_floats sums[TILE_ROWS][TILE_VECTORS], const tile_store *to) {
+SX_INLINE void store_tile(const int rows, const int vectors, sx_floats sums[TILE_ROWS][TILE_VECTORS],
+                          const tile_store *to) {
   if (to->contiguous) {
     SX_UNROLL for (int r = 0; r < rows; r++) SX_UNROLL for (int v = 0; v < vectors; v++) {
       float *c = to->c + to->rows[r] + to->columns[0] + v * SX_LANES;
@@ -36,7 +43,7 @@ SX_INLINE void store_tile(const int rows, const int vectors, sx_floats sums[TILE
   }
   float buffer[TILE_ROWS][TILE_COLUMNS];
   SX_UNROLL for (int r = 0; r < rows; r++) SX_UNROLL for (int v = 0; v < vectors; v++)
-    sx_floats_store(&buffer[r][v * SX_LANES], sums[r][v]);
+      sx_floats_store(&buffer[r][v * SX_LANES], sums[r][v]);
   for (int r = 0; r < rows; r++)
     for (int j = 0; j < to->n_columns; j++) {
       float *c = to->c + to->rows[r] + to->columns[j];
@@ -44,45 +51,62 @@ SX_INLINE void store_tile(const int rows, const int vectors, sx_floats sums[TILE
     }
 }
 
-/* sums[r][v] = fma over the block of rows a[k][TILE_ROWS] and columns b[k][TILE_COLUMNS]. */
-SX_INLINE void tile(const int rows, const int vectors, int64_t depth, const float *a, const float *b, const tile_store *to) {
+/* Where the tile's rows come from: packed a[k][TILE_ROWS], or runs. */
+typedef struct tile_rows {
+  const float *packed;
+  const sx_gemm_runs *runs;
+} tile_rows;
+
+SX_INLINE void multiply(const int rows, const int vectors, sx_floats sums[TILE_ROWS][TILE_VECTORS], const float *a,
+                        const float *const *from, int64_t at, const float *b) {
+  sx_floats columns[TILE_VECTORS];
+  SX_UNROLL for (int v = 0; v < vectors; v++) columns[v] = sx_floats_load(b + v * SX_LANES);
+  SX_UNROLL for (int r = 0; r < rows; r++) {
+    sx_floats row = sx_floats_spread(from ? from[r][at] : a[r]);
+    SX_UNROLL for (int v = 0; v < vectors; v++) sx_floats_fma(&sums[r][v], row, columns[v]);
+  }
+}
+
+/* sums[r][v] = fma over the block, of rows and of columns b[k][TILE_COLUMNS]. */
+SX_INLINE void tile(const int rows, const int vectors, int64_t depth, tile_rows a, const float *b,
+                    const tile_store *to) {
   sx_floats sums[TILE_ROWS][TILE_VECTORS];
   SX_UNROLL for (int r = 0; r < rows; r++) SX_UNROLL for (int v = 0; v < vectors; v++) sums[r][v] = (sx_floats){0};
-  for (int64_t k = 0; k < depth; k++) {
-    sx_floats columns[TILE_VECTORS];
-    SX_UNROLL for (int v = 0; v < vectors; v++) columns[v] = sx_floats_load(b + v * SX_LANES);
-    SX_UNROLL for (int r = 0; r < rows; r++) {
-      sx_floats row = sx_floats_spread(a[r]);
-      SX_UNROLL for (int v = 0; v < vectors; v++) sx_floats_fma(&sums[r][v], row, columns[v]);
-    }
-    a += TILE_ROWS;
-    b += TILE_COLUMNS;
+  if (a.packed) {
+    for (int64_t k = 0; k < depth; k++, b += TILE_COLUMNS)
+      multiply(rows, vectors, sums, a.packed + k * TILE_ROWS, NULL, 0, b);
+  } else {
+    for (int run = 0; run < a.runs->n; run++)
+      for (int64_t k = 0; k < a.runs->length[run]; k++, b += TILE_COLUMNS)
+        multiply(rows, vectors, sums, NULL, a.runs->from[run], k, b);
   }
   store_tile(rows, vectors, sums, to);
 }
 
-typedef void tile_function(int64_t depth, const float *a, const float *b, const tile_store *to);
+typedef void tile_function(int64_t depth, tile_rows a, const float *b, const tile_store *to);
 
-#define TILE(rows, vectors)                                                                                     \
-  static void tile_##rows##_##vectors(int64_t depth, const float *a, const float *b, const tile_store *to) {    \
-    tile(rows, vectors, depth, a, b, to);                                                                       \
+#define TILE(rows, vectors)                                                                               \
+  static void tile_##rows##_##vectors(int64_t depth, tile_rows a, const float *b, const tile_store *to) { \
+    tile(rows, vectors, depth, a, b, to);                                                                 \
   }
 #define TILES(rows) TILE(rows, 1) TILE(rows, 2)
-TILES(1) TILES(2) TILES(3) TILES(4)
+TILES(1)
+TILES(2) TILES(3) TILES(4)
 #if defined(__AVX2__)
-TILES(5) TILES(6)
+    TILES(5) TILES(6)
 #endif
 #if defined(__AVX512F__)
-TILES(7) TILES(8) TILES(9) TILES(10) TILES(11) TILES(12) TILES(13) TILES(14)
+        TILES(7) TILES(8) TILES(9) TILES(10) TILES(11) TILES(12) TILES(13) TILES(14)
 #endif
-#define ROW(rows) {tile_##rows##_1, tile_##rows##_2}
-static tile_function *const tiles[TILE_ROWS][TILE_VECTORS] = {
-    ROW(1), ROW(2), ROW(3), ROW(4),
+#define ROW(rows) \
+  { tile_##rows##_1, tile_##rows##_2 }
+            static tile_function *const tiles[TILE_ROWS][TILE_VECTORS] = {
+                ROW(1), ROW(2), ROW(3), ROW(4),
 #if defined(__AVX2__)
-    ROW(5), ROW(6),
+                ROW(5), ROW(6),
 #endif
 #if defined(__AVX512F__)
-    ROW(7), ROW(8), ROW(9), ROW(10), ROW(11), ROW(12), ROW(13), ROW(14),
+                ROW(7), ROW(8), ROW(9), ROW(10), ROW(11), ROW(12), ROW(13), ROW(14),
 #endif
 };
 #undef ROW
@@ -98,6 +122,7 @@ typedef struct worker {
   const sx_gemm *gemm;
   int64_t batch_row, batch_column, batch_c; /* offsets of the batch */
   float *row_panels, *column_panels;
+  sx_gemm_runs *runs; /* in place of row panels where rows are read where they lie; else NULL */
   int64_t rows[BLOCK_ROWS], columns[BLOCK_COLUMNS + TILE_COLUMNS];
 } worker;
 
@@ -129,7 +154,9 @@ static void run_tile(const worker *work, int64_t row, int64_t n_rows, int64_t co
       .contiguous = columns % SX_LANES == 0 && lie_side_by_side(work->columns + column, columns),
       .first = first,
   };
-  tiles[rows - 1][vectors - 1](depth, work->row_panels + row * depth, work->column_panels + column * depth, &to);
+  tile_rows a = {.packed = work->row_panels + row * depth};
+  if (work->runs) a = (tile_rows){NULL, work->runs + row / TILE_ROWS};
+  tiles[rows - 1][vectors - 1](depth, a, work->column_panels + column * depth, &to);
 }
 
 static void run_tiles(const worker *work, int64_t n_rows, int64_t n_columns, int64_t depth, bool first) {
@@ -153,17 +180,24 @@ static void run_rectangle(worker *work, rectangle part) {
   for (int64_t column = part.first_column; column < part.end_column; column += BLOCK_COLUMNS) {
     int64_t n_columns = sx_min_i64(BLOCK_COLUMNS, part.end_column - column);
     panel_offsets(&gemm->c_columns, 0, column, n_columns, work->columns);
+    bool first = true;
     for (int64_t j = 0; j < gemm->n_blocks; j++) {
       int64_t begin = block_begin(gemm, j), depth = block_begin(gemm, j + 1) - begin;
-      SX_AT_LEVEL(sx_gemm_pack)(&gemm->column_side, work->batch_column, column, n_columns, begin, depth, TILE_COLUMNS,
-                                work->column_panels);
+      if (depth == 0) continue;
+      SX_AT_LEVEL(sx_gemm_pack)
+      (&gemm->column_side, work->batch_column, column, n_columns, begin, depth, TILE_COLUMNS, work->column_panels);
       for (int64_t row = part.first_row; row < part.end_row; row += BLOCK_ROWS) {
         int64_t n_rows = sx_min_i64(BLOCK_ROWS, part.end_row - row);
         panel_offsets(&gemm->c_rows, work->batch_c, row, n_rows, work->rows);
-        SX_AT_LEVEL(sx_gemm_pack)(&gemm->row_side, work->batch_row, row, n_rows, begin, depth, TILE_ROWS,
-                                  work->row_panels);
-        run_tiles(work, n_rows, n_columns, depth, j == 0);
+        if (work->runs)
+          SX_AT_LEVEL(sx_gemm_point)
+          (&gemm->row_side, work->batch_row, row, n_rows, begin, depth, TILE_ROWS, work->runs);
+        else
+          SX_AT_LEVEL(sx_gemm_pack)
+          (&gemm->row_side, work->batch_row, row, n_rows, begin, depth, TILE_ROWS, work->row_panels);
+        run_tiles(work, n_rows, n_columns, depth, first);
       }
+      first = false;
     }
   }
 }
@@ -175,6 +209,7 @@ typedef struct job {
   int64_t row_cuts, column_cuts; /* every batch is cut into so many rectangles */
   char *scratch;
   int64_t scratch_bytes; /* of each thread */
+  bool point;            /* rows are read where they lie */
 } job;
 
 static int64_t cut(int64_t n, int64_t tile, int64_t cuts, int64_t index) {
@@ -187,6 +222,7 @@ static void run_units(void *context, int64_t begin, int64_t end, int thread) {
   const sx_gemm *gemm = work->gemm;
   worker mine = {.gemm = gemm};
   mine.row_panels = (float *)(void *)(work->scratch + thread * work->scratch_bytes);
+  if (work->point) mine.runs = (sx_gemm_runs *)(void *)mine.row_panels;
   mine.column_panels = mine.row_panels + (sx_min_i64(gemm->m, BLOCK_ROWS) + SX_GEMM_PANEL) * DEPTH;
   for (int64_t unit = begin; unit < end; unit++) {
     int64_t batch = unit / (work->row_cuts * work->column_cuts), cell = unit % (work->row_cuts * work->column_cuts);
@@ -228,6 +264,8 @@ static void choose_cuts(job *work, int n_threads) {
 void SX_AT_LEVEL(sx_gemm_run)(const sx_gemm *gemm, sx_pool *pool, void *scratch) {
   job work = {.gemm = gemm, .scratch = scratch, .scratch_bytes = sx_gemm_scratch_bytes(gemm->m, gemm->n)};
   int n_threads = sx_pool_threads(pool);
+  work.point = gemm->n <= POINT_COLUMNS &&
+               SX_AT_LEVEL(sx_gemm_can_point)(&gemm->row_side, gemm->m, sx_min_i64(gemm->k, DEPTH), TILE_ROWS);
   choose_cuts(&work, n_threads);
   int64_t n_units = gemm->n_batches * work.row_cuts * work.column_cuts;
   bool small = gemm->n_batches * gemm->m * gemm->n * gemm->k < SX_GEMM_SMALL;

@@ -9,7 +9,7 @@ typedef struct placing {
   const sx_operand *from;
   char *to;
   int64_t strides[SX_RANK_MAX]; /* elements of the destination per axis */
-  int64_t bytes, row; /* of an element; length of a row */
+  int64_t bytes, row;           /* of an element; length of a row */
 } placing;
 
 static void copy_elements(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n, int64_t bytes) {

@@ -5,7 +5,7 @@
 #include "gemm.h"
 #include "level.h"
 
-enum { SQUARE = 8, SHORTEST_RUN = 4 };
+enum { SQUARE = 8, SHORTEST_RUN = 3 };
 
 void SX_AT_LEVEL(sx_gemm_places)(const sx_gemm_walk *walk, int64_t first, int64_t n, sx_gemm_place *places) {
   int64_t index[SX_RANK_MAX] = {0};
@@ -82,20 +82,22 @@ SX_INLINE void copy_run(float *to, const float *from, int64_t n) {
 
 /* Panel elements side by side: for each depth, runs of the panel are copied or cleared. */
 static void pack_rows(const panel *p, int64_t depth) {
-  int64_t run = run_length(p->rows, 0, p->n_rows);
+  int64_t ends[SX_GEMM_PANEL];
+  for (int64_t row = 0; row < p->n_rows; row = ends[row]) ends[row] = row + run_length(p->rows, row, p->n_rows);
   const float *data = p->side->data;
-  bool plain = run == p->width && p->side->height == 1 && p->side->width == 1;
-  for (int64_t k = 0; plain && k < depth; k++)
-    copy_run(p->out + k * p->width, data + p->base + p->rows[0].offset + p->depths[k].offset, p->width);
-  if (plain) return;
+  bool whole = ends[0] == p->width && p->side->height == 1 && p->side->width == 1;
   for (int64_t k = 0; k < depth; k++) {
     float *out = p->out + k * p->width;
-    for (int64_t row = 0, n; row < p->n_rows; row += n) {
-      n = run == p->n_rows ? run : run_length(p->rows, row, p->n_rows);
+    int64_t at = p->base + p->depths[k].offset;
+    if (whole) {
+      copy_run(out, data + at + p->rows[0].offset, p->width);
+      continue;
+    }
+    for (int64_t row = 0; row < p->n_rows; row = ends[row]) {
       if (is_inside(p->side, &p->rows[row], &p->depths[k]))
-        copy_run(out + row, data + p->base + p->rows[row].offset + p->depths[k].offset, n);
+        copy_run(out + row, data + at + p->rows[row].offset, ends[row] - row);
       else
-        memset(out + row, 0, (size_t)n * 4);
+        memset(out + row, 0, (size_t)(ends[row] - row) * 4);
     }
     for (int row = p->n_rows; row < p->width; row++) out[row] = 0.0f;
   }
@@ -135,10 +137,11 @@ SX_INLINE void transpose_square(const float *const from[SQUARE], int64_t at, flo
 static void pack_run(const panel *p, int64_t first, int64_t end) {
   const float *from[SX_GEMM_PANEL + SQUARE];
   const float *data = p->side->data;
-  for (int row = 0; row < p->width + SQUARE; row++) {
-    bool inside = row < p->n_rows && is_inside(p->side, &p->rows[row], &p->depths[first]);
+  for (int row = 0; row < p->n_rows; row++) {
+    bool inside = is_inside(p->side, &p->rows[row], &p->depths[first]);
     from[row] = inside ? data + p->base + p->rows[row].offset + p->depths[first].offset : zeros;
   }
+  for (int row = p->n_rows; row < p->width + SQUARE; row++) from[row] = zeros;
   int64_t k = 0, n = end - first;
   for (; k + SQUARE <= n; k += SQUARE)
     for (int row = (p->width - 1) / SQUARE * SQUARE; row >= 0; row -= SQUARE)
@@ -179,4 +182,41 @@ void SX_AT_LEVEL(sx_gemm_pack)(const sx_gemm_side *side, int64_t batch, int64_t 
     else
       pack_elements(&p, 0, depth);
   }
+}
+
+/* ---- rows that are read where they lie ------------------------------------------------ */
+
+void SX_AT_LEVEL(sx_gemm_point)(const sx_gemm_side *side, int64_t batch, int64_t first, int64_t n, int64_t first_depth,
+                                int64_t depth, int width, sx_gemm_runs *runs) {
+  sx_gemm_place rows[SX_GEMM_PANEL], depths[SX_GEMM_DEPTH];
+  SX_AT_LEVEL(sx_gemm_places)(&side->depth, first_depth, depth, depths);
+  const float *data = side->data;
+  for (int64_t row = 0; row < n; row += width, runs++) {
+    int n_rows = (int)sx_min_i64(width, n - row);
+    SX_AT_LEVEL(sx_gemm_places)(&side->rows, first + row, n_rows, rows);
+    runs->n = 0;
+    for (int64_t k = 0; k < depth; k += runs->length[runs->n++]) {
+      SX_ASSERT(runs->n < SX_GEMM_RUNS);
+      runs->length[runs->n] = run_length(depths, k, depth);
+      for (int j = 0; j < n_rows; j++) {
+        int64_t at = side->base + batch + rows[j].offset + depths[k].offset;
+        runs->from[runs->n][j] = is_inside(side, &rows[j], &depths[k]) ? data + at : zeros;
+      }
+    }
+  }
+}
+
+bool SX_AT_LEVEL(sx_gemm_can_point)(const sx_gemm_side *side, int64_t n, int64_t depth, int width) {
+  enum { SETS = 64, LINE_FLOATS = 16, WAYS = 7 };
+  sx_gemm_place rows[SX_GEMM_PANEL], depths[SX_GEMM_DEPTH];
+  int64_t n_rows = sx_min_i64(width, n), n_runs = 0, sharing[SETS] = {0};
+  if (side->dtype != SX_F32) return false;
+  SX_AT_LEVEL(sx_gemm_places)(&side->depth, 0, depth, depths);
+  /* A block may begin inside a run, which makes one more. */
+  for (int64_t k = 0; k < depth; n_runs++) k += run_length(depths, k, depth);
+  if (n_runs + 2 > SX_GEMM_RUNS || n_runs * SQUARE > depth) return false;
+  SX_AT_LEVEL(sx_gemm_places)(&side->rows, 0, n_rows, rows);
+  for (int64_t row = 0; row < n_rows; row++)
+    if (++sharing[(uint64_t)rows[row].offset / LINE_FLOATS % SETS] > WAYS) return false;
+  return true;
 }

@@ -16,24 +16,24 @@ SX_INLINE uint8_t max_u8(uint8_t a, uint8_t b) { return a > b ? a : b; }
 SX_INLINE uint8_t min_u8(uint8_t a, uint8_t b) { return a < b ? a : b; }
 
 /* Running results of SX_BLOCK neighbours, taking n elements. */
-#define RUNNING(type, combine)                                                                   \
-  static void running_##combine(void *results, const void *from, int64_t n) {                    \
-    type *r = results;                                                                           \
-    const type *x = from;                                                                        \
-    int64_t k = 0;                                                                               \
-    for (; k + SX_BLOCK <= n; k += SX_BLOCK)                                                     \
-      SX_VECTOR_LOOP for (int j = 0; j < SX_BLOCK; j++) r[j] = combine(r[j], x[k + j]);          \
-    for (int j = 0; k + j < n; j++) r[j] = combine(r[j], x[k + j]);                              \
-    for (int h = SX_BLOCK / 2; h > 0; h /= 2)                                                    \
-      for (int j = 0; j < h; j++) r[j] = combine(r[j], r[j + h]);                                \
-  }                                                                                              \
-  static void columns_##combine(void *results, const void *from, int64_t n) {                    \
-    type *r = results;                                                                           \
-    const type *x = from;                                                                        \
-    int64_t k = 0;                                                                               \
-    for (; k + SX_BLOCK <= n; k += SX_BLOCK)                                                     \
-      SX_VECTOR_LOOP for (int j = 0; j < SX_BLOCK; j++) r[k + j] = combine(r[k + j], x[k + j]);  \
-    for (; k < n; k++) r[k] = combine(r[k], x[k]);                                               \
+#define RUNNING(type, combine)                                                                  \
+  static void running_##combine(void *results, const void *from, int64_t n) {                   \
+    type *r = results;                                                                          \
+    const type *x = from;                                                                       \
+    int64_t k = 0;                                                                              \
+    for (; k + SX_BLOCK <= n; k += SX_BLOCK)                                                    \
+      SX_VECTOR_LOOP for (int j = 0; j < SX_BLOCK; j++) r[j] = combine(r[j], x[k + j]);         \
+    for (int j = 0; k + j < n; j++) r[j] = combine(r[j], x[k + j]);                             \
+    for (int h = SX_BLOCK / 2; h > 0; h /= 2)                                                   \
+      for (int j = 0; j < h; j++) r[j] = combine(r[j], r[j + h]);                               \
+  }                                                                                             \
+  static void columns_##combine(void *results, const void *from, int64_t n) {                   \
+    type *r = results;                                                                          \
+    const type *x = from;                                                                       \
+    int64_t k = 0;                                                                              \
+    for (; k + SX_BLOCK <= n; k += SX_BLOCK)                                                    \
+      SX_VECTOR_LOOP for (int j = 0; j < SX_BLOCK; j++) r[k + j] = combine(r[k + j], x[k + j]); \
+    for (; k < n; k++) r[k] = combine(r[k], x[k]);                                              \
   }
 
 RUNNING(float, max_f32)
@@ -49,7 +49,7 @@ typedef struct extreme_job {
   const sx_reduction *r;
   const sx_operand *out;
   combine *line, *columns;
-  sx_dtype wide; /* that results are computed in */
+  sx_dtype wide;    /* that results are computed in */
   uint32_t neutral; /* element of that dtype, as its bytes come first in memory */
 } extreme_job;
 
@@ -128,7 +128,8 @@ bool SX_AT_LEVEL(sx_fast_extreme)(const sx_call *call) {
   if (r.n_out == 0) return true;
   sx_dtype wide = sx_is_float(r.dtype) ? SX_F32 : r.dtype;
   int kind = wide == SX_F32 ? 0 : wide == SX_I32 ? 1 : 2;
-  extreme_job job = {&r, &call->out, functions[kind][max][0], functions[kind][max][1], wide, neutral_element(wide, max)};
+  extreme_job job = {
+      &r, &call->out, functions[kind][max][0], functions[kind][max][1], wide, neutral_element(wide, max)};
   if (r.columns) {
     int64_t width = r.kept.dims[r.kept.n - 1], tiles = sx_ceil_div(width, PIECE);
     int64_t grain = sx_max_i64(1, LEAST_WORK / (sx_min_i64(width, PIECE) * sx_max_i64(1, r.n_in)));

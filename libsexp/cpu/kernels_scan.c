@@ -48,8 +48,8 @@ static bool side_by_side(const int64_t *starts, int64_t n) {
 }
 
 /* Step t of each line, widened; where it lies when that is contiguous f32. */
-static const float *read_step(const sx_operand *operand, const int64_t *starts, bool contiguous, int64_t offset, int64_t n,
-                              float *buffer) {
+static const float *read_step(const sx_operand *operand, const int64_t *starts, bool contiguous, int64_t offset,
+                              int64_t n, float *buffer) {
   if (contiguous && operand->dtype == SX_F32) return (const float *)operand->data + starts[0] + offset;
   for (int64_t j = 0; j < n; j++) buffer[j] = sx_load(operand->data, operand->dtype, starts[j] + offset).f;
   return buffer;
@@ -110,12 +110,14 @@ bool SX_AT_LEVEL(sx_fast_scan)(const sx_call *call) {
   bool linear = call->node->op == SX_OP_SCANLINEAR;
   uint32_t n_values = linear ? 2 : 1;
   int64_t axis = call->node->ints[0];
-  scan_job job = {.call = call, .axis = axis, .n = out->dims[axis], .linear = linear, .reverse = call->node->ints[1] != 0};
+  scan_job job = {
+      .call = call, .axis = axis, .n = out->dims[axis], .linear = linear, .reverse = call->node->ints[1] != 0};
   job.segments = call->n_inputs > n_values ? &call->inputs[n_values] : NULL;
   job.n_before = sx_count(out->dims, (int)axis);
   job.n_after = sx_count(out->dims + axis + 1, out->rank - 1 - (int)axis);
   if (job.n * job.n_before * job.n_after == 0) return true;
   int64_t work = job.n * sx_min_i64(job.n_after, WIDTH);
-  sx_pool_run(call->pool, job.n_before * sx_ceil_div(job.n_after, WIDTH), sx_max_i64(1, LEAST_WORK / work), scan_tiles, &job);
+  sx_pool_run(call->pool, job.n_before * sx_ceil_div(job.n_after, WIDTH), sx_max_i64(1, LEAST_WORK / work), scan_tiles,
+              &job);
   return true;
 }

@@ -130,7 +130,8 @@ static const float *fold_table(table *t, int level, int64_t n_columns) {
   return t->lanes[level][0];
 }
 
-static void sum_columns_of(const sx_reduction *r, const sx_operand *out, int64_t base, int64_t out_at, int64_t n_columns) {
+static void sum_columns_of(const sx_reduction *r, const sx_operand *out, int64_t base, int64_t out_at,
+                           int64_t n_columns) {
   table t;
   float wide[COLUMNS];
   int last = r->reduced.n - 1;

@@ -72,6 +72,7 @@ struct sx_gemm;
 struct sx_gemm_side;
 struct sx_gemm_walk;
 struct sx_gemm_place;
+struct sx_gemm_runs;
 
 void SX_AT_LEVEL(sx_gemm_run)(const struct sx_gemm *gemm, sx_pool *pool, void *scratch);
 /* Swaps rows and columns where that fills registers better or stores side by side. */
@@ -90,6 +91,11 @@ void SX_AT_LEVEL(sx_gemm_compute)(const sx_call *call, struct sx_gemm *gemm);
  * Writes up to 7 elements beyond the last panel. */
 void SX_AT_LEVEL(sx_gemm_pack)(const struct sx_gemm_side *side, int64_t batch, int64_t first, int64_t n,
                                int64_t first_depth, int64_t depth, int width, float *panels);
+/* As sx_gemm_pack, but says where the rows lie: one list a panel. Only where sx_gemm_can_point: the contracted
+ * index runs through memory in long runs, at places that share the cache. */
+void SX_AT_LEVEL(sx_gemm_point)(const struct sx_gemm_side *side, int64_t batch, int64_t first, int64_t n,
+                                int64_t first_depth, int64_t depth, int width, struct sx_gemm_runs *runs);
+bool SX_AT_LEVEL(sx_gemm_can_point)(const struct sx_gemm_side *side, int64_t n, int64_t depth, int width);
 /* Steps first to first + n - 1 of a walk in row-major order. */
 void SX_AT_LEVEL(sx_gemm_places)(const struct sx_gemm_walk *walk, int64_t first, int64_t n,
                                  struct sx_gemm_place *places);

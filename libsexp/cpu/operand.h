@@ -17,9 +17,7 @@ typedef struct sx_value {
   int32_t i;
 } sx_value;
 
-static inline bool sx_is_float(sx_dtype dtype) {
-  return dtype == SX_F32 || dtype == SX_BF16 || dtype == SX_F16;
-}
+static inline bool sx_is_float(sx_dtype dtype) { return dtype == SX_F32 || dtype == SX_BF16 || dtype == SX_F16; }
 
 static inline int64_t sx_element_bytes(sx_dtype dtype) {
   return dtype == SX_F32 || dtype == SX_I32 ? 4 : dtype == SX_BF16 || dtype == SX_F16 ? 2 : 1;
@@ -27,21 +25,36 @@ static inline int64_t sx_element_bytes(sx_dtype dtype) {
 
 static inline sx_value sx_load(const void *data, sx_dtype dtype, int64_t at) {
   switch (dtype) {
-    case SX_F32: return (sx_value){.f = ((const float *)data)[at]};
-    case SX_BF16: return (sx_value){.f = sx_f32_from_bf16(((const uint16_t *)data)[at])};
-    case SX_F16: return (sx_value){.f = sx_f32_from_f16(((const uint16_t *)data)[at])};
-    case SX_I32: return (sx_value){.i = ((const int32_t *)data)[at]};
-    default: return (sx_value){.i = ((const uint8_t *)data)[at]};
+    case SX_F32:
+      return (sx_value){.f = ((const float *)data)[at]};
+    case SX_BF16:
+      return (sx_value){.f = sx_f32_from_bf16(((const uint16_t *)data)[at])};
+    case SX_F16:
+      return (sx_value){.f = sx_f32_from_f16(((const uint16_t *)data)[at])};
+    case SX_I32:
+      return (sx_value){.i = ((const int32_t *)data)[at]};
+    default:
+      return (sx_value){.i = ((const uint8_t *)data)[at]};
   }
 }
 
 static inline void sx_store(void *data, sx_dtype dtype, int64_t at, sx_value value) {
   switch (dtype) {
-    case SX_F32: ((float *)data)[at] = value.f; break;
-    case SX_BF16: ((uint16_t *)data)[at] = sx_bf16_from_f32(value.f); break;
-    case SX_F16: ((uint16_t *)data)[at] = sx_f16_from_f32(value.f); break;
-    case SX_I32: ((int32_t *)data)[at] = value.i; break;
-    default: ((uint8_t *)data)[at] = (uint8_t)value.i; break;
+    case SX_F32:
+      ((float *)data)[at] = value.f;
+      break;
+    case SX_BF16:
+      ((uint16_t *)data)[at] = sx_bf16_from_f32(value.f);
+      break;
+    case SX_F16:
+      ((uint16_t *)data)[at] = sx_f16_from_f32(value.f);
+      break;
+    case SX_I32:
+      ((int32_t *)data)[at] = value.i;
+      break;
+    default:
+      ((uint8_t *)data)[at] = (uint8_t)value.i;
+      break;
   }
 }
 

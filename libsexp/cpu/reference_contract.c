@@ -112,7 +112,8 @@ void sx_reference_conv(const sx_call *call) {
     for (int64_t row = 0; row < w->dims[1]; row++)
       for (int64_t column = 0; column < w->dims[2]; column++)
         for (int64_t channel = 0; channel < w->dims[3]; channel++)
-          product_add(&value, pixel(x, at[0], at[1] * stride + row - padding, at[2] * stride + column - padding, channel),
+          product_add(&value,
+                      pixel(x, at[0], at[1] * stride + row - padding, at[2] * stride + column - padding, channel),
                       sx_operand_load(w, (int64_t[]){at[3], row, column, channel}).f);
     sx_store(out->data, out->dtype, k, (sx_value){.f = product_result(&value)});
     sx_index_next(at, out->dims, out->rank);

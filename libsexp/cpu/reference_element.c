@@ -7,73 +7,120 @@
 
 static float float_unary(sx_op op, float x) {
   switch (op) {
-    case SX_OP_NEG: return -x;
-    case SX_OP_ABS: return sx_from_bits_f32(sx_bits_f32(x) & 0x7fffffffu);
-    case SX_OP_SIGN: return sx_sign_f32(x);
-    case SX_OP_SQRT: return sx_sqrt_f32(x);
-    case SX_OP_RSQRT: return sx_rsqrt_f32(x);
-    case SX_OP_EXP: return sx_exp_f32(x);
-    case SX_OP_EXP2: return sx_exp2_f32(x);
-    case SX_OP_EXPM1: return sx_expm1_f32(x);
-    case SX_OP_LOG: return sx_log_f32(x);
-    case SX_OP_LOG2: return sx_log2_f32(x);
-    case SX_OP_LOG1P: return sx_log1p_f32(x);
-    case SX_OP_SIN: return sx_sin_f32(x);
-    case SX_OP_COS: return sx_cos_f32(x);
-    case SX_OP_TAN: return sx_tan_f32(x);
-    case SX_OP_TANH: return sx_tanh_f32(x);
-    case SX_OP_ERF: return sx_erf_f32(x);
-    case SX_OP_FLOOR: return sx_floor_f32(x);
-    case SX_OP_CEIL: return sx_ceil_f32(x);
-    case SX_OP_ROUND: return sx_round_f32(x);
-    default: SX_BUG("no float operation of one input: %d", (int)op);
+    case SX_OP_NEG:
+      return -x;
+    case SX_OP_ABS:
+      return sx_from_bits_f32(sx_bits_f32(x) & 0x7fffffffu);
+    case SX_OP_SIGN:
+      return sx_sign_f32(x);
+    case SX_OP_SQRT:
+      return sx_sqrt_f32(x);
+    case SX_OP_RSQRT:
+      return sx_rsqrt_f32(x);
+    case SX_OP_EXP:
+      return sx_exp_f32(x);
+    case SX_OP_EXP2:
+      return sx_exp2_f32(x);
+    case SX_OP_EXPM1:
+      return sx_expm1_f32(x);
+    case SX_OP_LOG:
+      return sx_log_f32(x);
+    case SX_OP_LOG2:
+      return sx_log2_f32(x);
+    case SX_OP_LOG1P:
+      return sx_log1p_f32(x);
+    case SX_OP_SIN:
+      return sx_sin_f32(x);
+    case SX_OP_COS:
+      return sx_cos_f32(x);
+    case SX_OP_TAN:
+      return sx_tan_f32(x);
+    case SX_OP_TANH:
+      return sx_tanh_f32(x);
+    case SX_OP_ERF:
+      return sx_erf_f32(x);
+    case SX_OP_FLOOR:
+      return sx_floor_f32(x);
+    case SX_OP_CEIL:
+      return sx_ceil_f32(x);
+    case SX_OP_ROUND:
+      return sx_round_f32(x);
+    default:
+      SX_BUG("no float operation of one input: %d", (int)op);
   }
 }
 
 static float float_binary(sx_op op, float a, float b) {
   switch (op) {
-    case SX_OP_ADD: return a + b;
-    case SX_OP_SUB: return a - b;
-    case SX_OP_MUL: return a * b;
-    case SX_OP_DIV: return a / b;
-    case SX_OP_IDIV: return sx_div_floor_f32(a, b);
-    case SX_OP_MOD: return sx_mod_f32(a, b);
-    case SX_OP_MAX: return sx_max_f32(a, b);
-    case SX_OP_MIN: return sx_min_f32(a, b);
-    case SX_OP_POW: return sx_pow_f32(a, b);
-    case SX_OP_ATAN2: return sx_atan2_f32(a, b);
-    default: SX_BUG("no float operation of two inputs: %d", (int)op);
+    case SX_OP_ADD:
+      return a + b;
+    case SX_OP_SUB:
+      return a - b;
+    case SX_OP_MUL:
+      return a * b;
+    case SX_OP_DIV:
+      return a / b;
+    case SX_OP_IDIV:
+      return sx_div_floor_f32(a, b);
+    case SX_OP_MOD:
+      return sx_mod_f32(a, b);
+    case SX_OP_MAX:
+      return sx_max_f32(a, b);
+    case SX_OP_MIN:
+      return sx_min_f32(a, b);
+    case SX_OP_POW:
+      return sx_pow_f32(a, b);
+    case SX_OP_ATAN2:
+      return sx_atan2_f32(a, b);
+    default:
+      SX_BUG("no float operation of two inputs: %d", (int)op);
   }
 }
 
 static bool float_compare(sx_op op, float a, float b) {
   switch (op) {
-    case SX_OP_EQ: return a == b;
-    case SX_OP_NE: return a != b;
-    case SX_OP_LT: return a < b;
-    case SX_OP_LE: return a <= b;
-    case SX_OP_GT: return a > b;
-    default: return a >= b;
+    case SX_OP_EQ:
+      return a == b;
+    case SX_OP_NE:
+      return a != b;
+    case SX_OP_LT:
+      return a < b;
+    case SX_OP_LE:
+      return a <= b;
+    case SX_OP_GT:
+      return a > b;
+    default:
+      return a >= b;
   }
 }
 
 static bool integer_compare(sx_op op, int32_t a, int32_t b) {
   switch (op) {
-    case SX_OP_EQ: return a == b;
-    case SX_OP_NE: return a != b;
-    case SX_OP_LT: return a < b;
-    case SX_OP_LE: return a <= b;
-    case SX_OP_GT: return a > b;
-    default: return a >= b;
+    case SX_OP_EQ:
+      return a == b;
+    case SX_OP_NE:
+      return a != b;
+    case SX_OP_LT:
+      return a < b;
+    case SX_OP_LE:
+      return a <= b;
+    case SX_OP_GT:
+      return a > b;
+    default:
+      return a >= b;
   }
 }
 
 static int32_t integer_unary(sx_op op, int32_t x) {
   switch (op) {
-    case SX_OP_NEG: return sx_wrap_sub(0, x);
-    case SX_OP_ABS: return x < 0 ? sx_wrap_sub(0, x) : x;
-    case SX_OP_SIGN: return (x > 0) - (x < 0);
-    default: SX_BUG("no integer operation of one input: %d", (int)op);
+    case SX_OP_NEG:
+      return sx_wrap_sub(0, x);
+    case SX_OP_ABS:
+      return x < 0 ? sx_wrap_sub(0, x) : x;
+    case SX_OP_SIGN:
+      return (x > 0) - (x < 0);
+    default:
+      SX_BUG("no integer operation of one input: %d", (int)op);
   }
 }
 
@@ -88,14 +135,22 @@ static int64_t floor_modulo(int64_t a, int64_t b) { return b == 0 ? 0 : a - b * 
 
 static int32_t integer_binary(sx_op op, int32_t a, int32_t b) {
   switch (op) {
-    case SX_OP_ADD: return sx_wrap_add(a, b);
-    case SX_OP_SUB: return sx_wrap_sub(a, b);
-    case SX_OP_MUL: return sx_wrap_mul(a, b);
-    case SX_OP_IDIV: return (int32_t)(uint32_t)(uint64_t)floor_divide(a, b);
-    case SX_OP_MOD: return (int32_t)floor_modulo(a, b);
-    case SX_OP_MAX: return a > b ? a : b;
-    case SX_OP_MIN: return a < b ? a : b;
-    default: SX_BUG("no integer operation of two inputs: %d", (int)op);
+    case SX_OP_ADD:
+      return sx_wrap_add(a, b);
+    case SX_OP_SUB:
+      return sx_wrap_sub(a, b);
+    case SX_OP_MUL:
+      return sx_wrap_mul(a, b);
+    case SX_OP_IDIV:
+      return (int32_t)(uint32_t)(uint64_t)floor_divide(a, b);
+    case SX_OP_MOD:
+      return (int32_t)floor_modulo(a, b);
+    case SX_OP_MAX:
+      return a > b ? a : b;
+    case SX_OP_MIN:
+      return a < b ? a : b;
+    default:
+      SX_BUG("no integer operation of two inputs: %d", (int)op);
   }
 }
 
@@ -109,11 +164,16 @@ static sx_value cast(sx_dtype from, sx_dtype to, sx_value x) {
 
 sx_value sx_reference_apply(sx_op op, sx_dtype from, sx_dtype to, const sx_value in[3]) {
   switch (op) {
-    case SX_OP_CAST: return cast(from, to, in[0]);
-    case SX_OP_WHERE: return in[0].i ? in[1] : in[2];
-    case SX_OP_AND: return (sx_value){.i = in[0].i & in[1].i};
-    case SX_OP_OR: return (sx_value){.i = in[0].i | in[1].i};
-    case SX_OP_NOT: return (sx_value){.i = !in[0].i};
+    case SX_OP_CAST:
+      return cast(from, to, in[0]);
+    case SX_OP_WHERE:
+      return in[0].i ? in[1] : in[2];
+    case SX_OP_AND:
+      return (sx_value){.i = in[0].i & in[1].i};
+    case SX_OP_OR:
+      return (sx_value){.i = in[0].i | in[1].i};
+    case SX_OP_NOT:
+      return (sx_value){.i = !in[0].i};
     case SX_OP_EQ:
     case SX_OP_NE:
     case SX_OP_LT:
@@ -122,7 +182,8 @@ sx_value sx_reference_apply(sx_op op, sx_dtype from, sx_dtype to, const sx_value
     case SX_OP_GE:
       return (sx_value){.i = sx_is_float(from) ? float_compare(op, in[0].f, in[1].f)
                                                : integer_compare(op, in[0].i, in[1].i)};
-    default: break;
+    default:
+      break;
   }
   if (sx_op_describe(op)->n_inputs == 1)
     return sx_is_float(from) ? (sx_value){.f = float_unary(op, in[0].f)} : (sx_value){.i = integer_unary(op, in[0].i)};

@@ -41,7 +41,8 @@ typedef struct sums {
 
 static sums begin_sums(const sx_call *call) {
   bool is_short = call->out.dtype == SX_BF16 || call->out.dtype == SX_F16;
-  sums to = {is_short ? call->scratch : call->out.data, is_short ? SX_F32 : call->out.dtype, sx_operand_count(&call->out)};
+  sums to = {is_short ? call->scratch : call->out.data, is_short ? SX_F32 : call->out.dtype,
+             sx_operand_count(&call->out)};
   for (int64_t k = 0; k < to.n; k++) sx_store(to.data, to.dtype, k, (sx_value){0});
   return to;
 }

@@ -72,13 +72,25 @@ static bool map_pad(const sx_call *call, const int64_t *out, int64_t *in) {
 
 static bool map_index(const sx_call *call, const int64_t *out, int64_t *in) {
   switch (call->node->op) {
-    case SX_OP_TRANSPOSE: map_transpose(call, out, in); return true;
-    case SX_OP_BROADCAST: map_broadcast(call, out, in); return true;
-    case SX_OP_SLICE: map_slice(call, out, in); return true;
-    case SX_OP_REVERSE: map_reverse(call, out, in); return true;
-    case SX_OP_UNFOLD: map_unfold(call, out, in); return true;
-    case SX_OP_PAD: return map_pad(call, out, in);
-    default: SX_BUG("no movement: %d", (int)call->node->op);
+    case SX_OP_TRANSPOSE:
+      map_transpose(call, out, in);
+      return true;
+    case SX_OP_BROADCAST:
+      map_broadcast(call, out, in);
+      return true;
+    case SX_OP_SLICE:
+      map_slice(call, out, in);
+      return true;
+    case SX_OP_REVERSE:
+      map_reverse(call, out, in);
+      return true;
+    case SX_OP_UNFOLD:
+      map_unfold(call, out, in);
+      return true;
+    case SX_OP_PAD:
+      return map_pad(call, out, in);
+    default:
+      SX_BUG("no movement: %d", (int)call->node->op);
   }
 }
 

@@ -109,10 +109,14 @@ void sx_reference_sum(const sx_call *call) { reduce(call, fold_sum); }
 /* What a maximum or minimum of nothing is: what changes no other value. */
 static sx_value neutral_extreme(sx_dtype dtype, bool max) {
   switch (dtype) {
-    case SX_I32: return (sx_value){.i = max ? INT_MIN : INT_MAX};
-    case SX_U8: return (sx_value){.i = max ? 0 : UCHAR_MAX};
-    case SX_BOOL: return (sx_value){.i = max ? 0 : 1};
-    default: return (sx_value){.f = max ? -INFINITY : INFINITY};
+    case SX_I32:
+      return (sx_value){.i = max ? INT_MIN : INT_MAX};
+    case SX_U8:
+      return (sx_value){.i = max ? 0 : UCHAR_MAX};
+    case SX_BOOL:
+      return (sx_value){.i = max ? 0 : 1};
+    default:
+      return (sx_value){.f = max ? -INFINITY : INFINITY};
   }
 }
 

@@ -30,13 +30,18 @@ int64_t sx_kernel_scratch(const sx_kernel_set *set, const sx_graph *graph, sx_id
   const sx_node *node = sx_node_at(graph, id);
   switch (node->op) {
     case SX_OP_SCATTER:
-    case SX_OP_PUT: return wide_bytes(node);
+    case SX_OP_PUT:
+      return wide_bytes(node);
     case SX_OP_EINSUM:
     case SX_OP_CONV:
     case SX_OP_CONVDATA:
-    case SX_OP_CONVWEIGHT: return set->simd == SX_SIMD_REFERENCE ? 0 : product_bytes(node, n_threads);
-    case SX_OP_SUM: return n_threads * sum_bytes(graph, node);
-    case SX_OP_ARGSORT: return n_threads * round_up(node->dims[node->ints[0]] * SORT_BYTES);
-    default: return 0;
+    case SX_OP_CONVWEIGHT:
+      return set->simd == SX_SIMD_REFERENCE ? 0 : product_bytes(node, n_threads);
+    case SX_OP_SUM:
+      return n_threads * sum_bytes(graph, node);
+    case SX_OP_ARGSORT:
+      return n_threads * round_up(node->dims[node->ints[0]] * SORT_BYTES);
+    default:
+      return 0;
   }
 }

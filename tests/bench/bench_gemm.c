@@ -117,21 +117,21 @@ static void run_peer(const peer *other, const problem *p) {
 /* ---- the peak: independent fused multiply-adds in registers --------------------------- */
 
 #if defined(__x86_64__)
-#define CHAINS(instruction, r)                                                                              \
-  instruction " %%" r "0, %%" r "0, %%" r "2\n" instruction " %%" r "0, %%" r "0, %%" r "3\n"               \
-  instruction " %%" r "0, %%" r "0, %%" r "4\n" instruction " %%" r "0, %%" r "0, %%" r "5\n"               \
-  instruction " %%" r "0, %%" r "0, %%" r "6\n" instruction " %%" r "0, %%" r "0, %%" r "7\n"               \
-  instruction " %%" r "0, %%" r "0, %%" r "8\n" instruction " %%" r "0, %%" r "0, %%" r "9\n"               \
-  instruction " %%" r "0, %%" r "0, %%" r "10\n" instruction " %%" r "0, %%" r "0, %%" r "11\n"
+#define CHAINS(instruction, r)                                                                                      \
+  instruction " %%" r "0, %%" r "0, %%" r "2\n" instruction " %%" r "0, %%" r "0, %%" r "3\n" instruction " %%" r   \
+              "0, %%" r "0, %%" r "4\n" instruction " %%" r "0, %%" r "0, %%" r "5\n" instruction " %%" r "0, %%" r \
+              "0, %%" r "6\n" instruction " %%" r "0, %%" r "0, %%" r "7\n" instruction " %%" r "0, %%" r "0, %%" r \
+              "8\n" instruction " %%" r "0, %%" r "0, %%" r "9\n" instruction " %%" r "0, %%" r "0, %%" r           \
+              "10\n" instruction " %%" r "0, %%" r "0, %%" r "11\n"
 #define CLOBBERS "xmm0", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11"
 static double fma_flops(int64_t n) {
   bool wide = sx_simd_available(SX_SIMD_AVX512);
   if (!sx_simd_available(SX_SIMD_AVX2)) return 0.0;
   for (int64_t k = 0; k < n; k++) {
     if (wide)
-      __asm__ volatile("vxorps %%xmm0, %%xmm0, %%xmm0\n" CHAINS("vfmadd231ps", "zmm") ::: CLOBBERS);
+      __asm__ volatile("vxorps %%xmm0, %%xmm0, %%xmm0\n" CHAINS("vfmadd231ps", "zmm")::: CLOBBERS);
     else
-      __asm__ volatile("vxorps %%xmm0, %%xmm0, %%xmm0\n" CHAINS("vfmadd231ps", "ymm") ::: CLOBBERS);
+      __asm__ volatile("vxorps %%xmm0, %%xmm0, %%xmm0\n" CHAINS("vfmadd231ps", "ymm")::: CLOBBERS);
   }
   return (double)n * 10.0 * 2.0 * (wide ? 16.0 : 8.0);
 }
@@ -255,7 +255,8 @@ int main(int argc, char **argv) {
   for (int k = 0; k < N_SHAPES; k++) {
     const shape *s = &shapes[k];
     if (!selected(s->name, argc, argv)) continue;
-    problem p = {s, new_matrix(s->m * s->k, 1), new_matrix(s->k * s->n, 2), new_matrix(s->m * s->n, 3), pool, NULL, n_threads};
+    problem p = {
+        s, new_matrix(s->m * s->k, 1), new_matrix(s->k * s->n, 2), new_matrix(s->m * s->n, 3), pool, NULL, n_threads};
     int64_t dims[2] = {s->m, s->n};
     sx_node node = {.op = SX_OP_EINSUM, .rank = 2, .dims = dims};
     sx_graph graph = {.nodes = {.items = &node, .n = 1}};

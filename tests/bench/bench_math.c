@@ -25,13 +25,13 @@ typedef struct row {
 } row;
 
 static const row rows[] = {
-    {SX_OP_ADD, NULL, NULL, -4, 4},      {SX_OP_MUL, NULL, NULL, -4, 4},   {SX_OP_MAX, NULL, NULL, -4, 4},
-    {SX_OP_DIV, NULL, NULL, 1, 4},       {SX_OP_SQRT, sqrtf, NULL, 0, 4},  {SX_OP_RSQRT, NULL, NULL, 1, 4},
-    {SX_OP_EXP, expf, NULL, -10, 10},    {SX_OP_EXP2, exp2f, NULL, -10, 10}, {SX_OP_EXPM1, expm1f, NULL, -2, 2},
-    {SX_OP_LOG, logf, NULL, 0, 100},     {SX_OP_LOG2, log2f, NULL, 0, 100}, {SX_OP_LOG1P, log1pf, NULL, 0, 4},
-    {SX_OP_SIN, sinf, NULL, -10, 10},    {SX_OP_COS, cosf, NULL, -10, 10}, {SX_OP_TAN, tanf, NULL, -10, 10},
-    {SX_OP_TANH, tanhf, NULL, -4, 4},    {SX_OP_ERF, erff, NULL, -3, 3},   {SX_OP_FLOOR, floorf, NULL, -9, 9},
-    {SX_OP_POW, NULL, powf, 0.1f, 4},    {SX_OP_ATAN2, NULL, atan2f, -4, 4}, {SX_OP_MOD, NULL, fmodf, 1, 9},
+    {SX_OP_ADD, NULL, NULL, -4, 4},   {SX_OP_MUL, NULL, NULL, -4, 4},     {SX_OP_MAX, NULL, NULL, -4, 4},
+    {SX_OP_DIV, NULL, NULL, 1, 4},    {SX_OP_SQRT, sqrtf, NULL, 0, 4},    {SX_OP_RSQRT, NULL, NULL, 1, 4},
+    {SX_OP_EXP, expf, NULL, -10, 10}, {SX_OP_EXP2, exp2f, NULL, -10, 10}, {SX_OP_EXPM1, expm1f, NULL, -2, 2},
+    {SX_OP_LOG, logf, NULL, 0, 100},  {SX_OP_LOG2, log2f, NULL, 0, 100},  {SX_OP_LOG1P, log1pf, NULL, 0, 4},
+    {SX_OP_SIN, sinf, NULL, -10, 10}, {SX_OP_COS, cosf, NULL, -10, 10},   {SX_OP_TAN, tanf, NULL, -10, 10},
+    {SX_OP_TANH, tanhf, NULL, -4, 4}, {SX_OP_ERF, erff, NULL, -3, 3},     {SX_OP_FLOOR, floorf, NULL, -9, 9},
+    {SX_OP_POW, NULL, powf, 0.1f, 4}, {SX_OP_ATAN2, NULL, atan2f, -4, 4}, {SX_OP_MOD, NULL, fmodf, 1, 9},
 };
 
 static double now_ns(void) {

@@ -21,11 +21,15 @@ static bool one_in(kernel_case *c, int64_t n) { return below(c, n) == 0; }
 /* Mostly small, now and then 0 or up to the largest. */
 static int64_t size(kernel_case *c) {
   switch (below(c, 12)) {
-    case 0: return 1;
-    case 1: return below(c, 30) == 0 ? 0 : 1;
+    case 0:
+      return 1;
+    case 1:
+      return below(c, 30) == 0 ? 0 : 1;
     case 2:
-    case 3: return 1 + below(c, c->largest);
-    default: return 1 + below(c, c->largest < 12 ? c->largest : 12);
+    case 3:
+      return 1 + below(c, c->largest);
+    default:
+      return 1 + below(c, c->largest < 12 ? c->largest : 12);
   }
 }
 
@@ -34,10 +38,10 @@ static int64_t size_not_0(kernel_case *c) {
   return n > 0 ? n : 1;
 }
 
-static const float specials[] = {0.0f,       -0.0f,      0x1p-149f,  -0x1p-149f, 0x1p-126f,  -0x1.8p-127f, 0x1.fffffep127f,
-                                 -0x1p127f,  1.0f,       -1.0f,      0x1p31f,    -0x1p31f,   16777216.5f, 0.5f,
-                                 -2.5f,      0x1.8p-25f, 65504.0f,   65520.0f,   0x1p33f,    -0x1.234568p40f, 255.5f,
-                                 0x1.921fb6p1f};
+static const float specials[] = {
+    0.0f,     -0.0f,    0x1p-149f, -0x1p-149f,      0x1p-126f,   -0x1.8p-127f, 0x1.fffffep127f, -0x1p127f,
+    1.0f,     -1.0f,    0x1p31f,   -0x1p31f,        16777216.5f, 0.5f,         -2.5f,           0x1.8p-25f,
+    65504.0f, 65520.0f, 0x1p33f,   -0x1.234568p40f, 255.5f,      0x1.921fb6p1f};
 
 static float special_value(kernel_case *c) {
   int64_t n = (int64_t)(sizeof specials / sizeof *specials);
@@ -51,18 +55,25 @@ static float special_value(kernel_case *c) {
 static float real_value(kernel_case *c) {
   float unit = (float)(int32_t)(next(c) >> 40) * 0x1p-23f - 1.0f; /* [-1, 1) */
   switch (c->values) {
-    case VALUES_SPECIAL: return one_in(c, 4) ? special_value(c) : unit * 8.0f;
-    case VALUES_TIES: return (float)below(c, 4) * (one_in(c, 2) ? -0.5f : 0.5f);
-    case VALUES_TINY: return one_in(c, 3) ? 0.0f * unit : unit * 0x1p-76f;
-    default: return unit * 4.0f;
+    case VALUES_SPECIAL:
+      return one_in(c, 4) ? special_value(c) : unit * 8.0f;
+    case VALUES_TIES:
+      return (float)below(c, 4) * (one_in(c, 2) ? -0.5f : 0.5f);
+    case VALUES_TINY:
+      return one_in(c, 3) ? 0.0f * unit : unit * 0x1p-76f;
+    default:
+      return unit * 4.0f;
   }
 }
 
 static int32_t integer_value(kernel_case *c) {
   switch (c->values) {
-    case VALUES_SPECIAL: return (int32_t)next(c) >> below(c, 32);
-    case VALUES_TIES: return (int32_t)below(c, 4) - 1;
-    default: return (int32_t)below(c, 200) - 100;
+    case VALUES_SPECIAL:
+      return (int32_t)next(c) >> below(c, 32);
+    case VALUES_TIES:
+      return (int32_t)below(c, 4) - 1;
+    default:
+      return (int32_t)below(c, 200) - 100;
   }
 }
 
@@ -219,10 +230,13 @@ static void make_move(kernel_case *c) {
       for (int k = 0; k < rank; k++)
         if (one_in(c, 2)) dims[k] = 1;
       break;
-    case SX_OP_REVERSE: ints[c->node.n_ints++] = below(c, rank); break;
+    case SX_OP_REVERSE:
+      ints[c->node.n_ints++] = below(c, rank);
+      break;
     case SX_OP_SLICE:
       for (int k = 0; k < rank; k++) {
-        int64_t start = dims[k] ? below(c, dims[k]) : 0, end = start + below(c, dims[k] - start + 1), step = 1 + below(c, 3);
+        int64_t start = dims[k] ? below(c, dims[k]) : 0, end = start + below(c, dims[k] - start + 1),
+                step = 1 + below(c, 3);
         memcpy(ints + 3 * k, (int64_t[]){start, end, step}, 3 * sizeof *ints);
         out[k] = (end - start + step - 1) / step;
       }
@@ -438,31 +452,48 @@ typedef void maker(kernel_case *c);
 
 static maker *maker_of(sx_op op) {
   switch (sx_op_describe(op)->class) {
-    case SX_CLASS_ELEMENT: return make_element;
-    case SX_CLASS_RANDOM: return make_draw;
-    case SX_CLASS_SCAN: return make_along_axis;
-    case SX_CLASS_CONTRACT: return op == SX_OP_EINSUM ? make_einsum : make_conv;
-    case SX_CLASS_REDUCE: return op == SX_OP_FOLD ? make_unfold : make_reduce;
-    case SX_CLASS_LEAF: return op == SX_OP_CONST || op == SX_OP_IOTA ? make_fill : NULL;
-    case SX_CLASS_META: return NULL;
-    default: break;
+    case SX_CLASS_ELEMENT:
+      return make_element;
+    case SX_CLASS_RANDOM:
+      return make_draw;
+    case SX_CLASS_SCAN:
+      return make_along_axis;
+    case SX_CLASS_CONTRACT:
+      return op == SX_OP_EINSUM ? make_einsum : make_conv;
+    case SX_CLASS_REDUCE:
+      return op == SX_OP_FOLD ? make_unfold : make_reduce;
+    case SX_CLASS_LEAF:
+      return op == SX_OP_CONST || op == SX_OP_IOTA ? make_fill : NULL;
+    case SX_CLASS_META:
+      return NULL;
+    default:
+      break;
   }
   switch (op) {
-    case SX_OP_RESHAPE: return make_reshape;
-    case SX_OP_CONCAT: return make_concat;
-    case SX_OP_UNFOLD: return make_unfold;
+    case SX_OP_RESHAPE:
+      return make_reshape;
+    case SX_OP_CONCAT:
+      return make_concat;
+    case SX_OP_UNFOLD:
+      return make_unfold;
     case SX_OP_GATHER:
-    case SX_OP_SCATTER: return make_rows;
+    case SX_OP_SCATTER:
+      return make_rows;
     case SX_OP_TAKE:
-    case SX_OP_PUT: return make_along;
-    case SX_OP_ONEHOT: return make_one_hot;
-    case SX_OP_ARGSORT: return make_along_axis;
+    case SX_OP_PUT:
+      return make_along;
+    case SX_OP_ONEHOT:
+      return make_one_hot;
+    case SX_OP_ARGSORT:
+      return make_along_axis;
     case SX_OP_TRANSPOSE:
     case SX_OP_BROADCAST:
     case SX_OP_SLICE:
     case SX_OP_PAD:
-    case SX_OP_REVERSE: return make_move;
-    default: return NULL;
+    case SX_OP_REVERSE:
+      return make_move;
+    default:
+      return NULL;
   }
 }
 

@@ -115,7 +115,8 @@ static void sums_of_chunks(void **state) {
     int64_t n = lengths[k];
     float *x = uneven(n), chunks[32];
     int64_t n_chunks = (n + 4095) / 4096;
-    for (int64_t c = 0; c < n_chunks; c++) chunks[c] = chunk_by_hand(x + c * 4096, n - c * 4096 < 4096 ? n - c * 4096 : 4096);
+    for (int64_t c = 0; c < n_chunks; c++)
+      chunks[c] = chunk_by_hand(x + c * 4096, n - c * 4096 < 4096 ? n - c * 4096 : 4096);
     assert_bits(sum_of(x, n), n_chunks == 1 ? chunks[0] : chunk_by_hand(chunks, n_chunks));
     free(x);
   }

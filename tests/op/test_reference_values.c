@@ -10,7 +10,8 @@
 
 /* ---- elements ------------------------------------------------------------------------ */
 
-static void element(sx_op op, sx_dtype from, sx_dtype to, void *out, int64_t n, const void *a, const void *b, const void *c) {
+static void element(sx_op op, sx_dtype from, sx_dtype to, void *out, int64_t n, const void *a, const void *b,
+                    const void *c) {
   const void *inputs[3] = {a, b, c};
   sx_kernels(SX_SIMD_REFERENCE)->element(op, from, to, out, inputs, n);
 }
@@ -18,7 +19,8 @@ static void element(sx_op op, sx_dtype from, sx_dtype to, void *out, int64_t n, 
 static void assert_floats(const float *got, const float *want, int n) {
   for (int k = 0; k < n; k++) {
     bool both_nan = isnan(got[k]) && isnan(want[k]);
-    if (!both_nan && memcmp(got + k, want + k, 4) != 0) fail_msg("%d: %a, expected %a", k, (double)got[k], (double)want[k]);
+    if (!both_nan && memcmp(got + k, want + k, 4) != 0)
+      fail_msg("%d: %a, expected %a", k, (double)got[k], (double)want[k]);
   }
 }
 
@@ -30,14 +32,29 @@ static void arithmetic_of_integers_wraps_and_floors(void **state) {
     sx_op op;
     int32_t a, b, want;
   } cases[] = {
-      {SX_OP_ADD, INT_MAX, 1, INT_MIN},  {SX_OP_SUB, INT_MIN, 1, INT_MAX}, {SX_OP_MUL, 65536, 65537, 65536},
-      {SX_OP_IDIV, 7, 2, 3},             {SX_OP_IDIV, -7, 2, -4},          {SX_OP_IDIV, 7, -2, -4},
-      {SX_OP_IDIV, -7, -2, 3},           {SX_OP_IDIV, 5, 0, 0},            {SX_OP_IDIV, INT_MIN, -1, INT_MIN},
-      {SX_OP_IDIV, INT_MIN, 1, INT_MIN}, {SX_OP_MOD, 7, 3, 1},             {SX_OP_MOD, -7, 3, 2},
-      {SX_OP_MOD, 7, -3, -2},            {SX_OP_MOD, -7, -3, -1},          {SX_OP_MOD, 5, 0, 0},
-      {SX_OP_MOD, INT_MIN, -1, 0},       {SX_OP_MAX, -3, 2, 2},            {SX_OP_MIN, -3, 2, -3},
-      {SX_OP_NEG, INT_MIN, 0, INT_MIN},  {SX_OP_ABS, INT_MIN, 0, INT_MIN}, {SX_OP_ABS, -5, 0, 5},
-      {SX_OP_SIGN, -5, 0, -1},           {SX_OP_SIGN, 0, 0, 0},
+      {SX_OP_ADD, INT_MAX, 1, INT_MIN},
+      {SX_OP_SUB, INT_MIN, 1, INT_MAX},
+      {SX_OP_MUL, 65536, 65537, 65536},
+      {SX_OP_IDIV, 7, 2, 3},
+      {SX_OP_IDIV, -7, 2, -4},
+      {SX_OP_IDIV, 7, -2, -4},
+      {SX_OP_IDIV, -7, -2, 3},
+      {SX_OP_IDIV, 5, 0, 0},
+      {SX_OP_IDIV, INT_MIN, -1, INT_MIN},
+      {SX_OP_IDIV, INT_MIN, 1, INT_MIN},
+      {SX_OP_MOD, 7, 3, 1},
+      {SX_OP_MOD, -7, 3, 2},
+      {SX_OP_MOD, 7, -3, -2},
+      {SX_OP_MOD, -7, -3, -1},
+      {SX_OP_MOD, 5, 0, 0},
+      {SX_OP_MOD, INT_MIN, -1, 0},
+      {SX_OP_MAX, -3, 2, 2},
+      {SX_OP_MIN, -3, 2, -3},
+      {SX_OP_NEG, INT_MIN, 0, INT_MIN},
+      {SX_OP_ABS, INT_MIN, 0, INT_MIN},
+      {SX_OP_ABS, -5, 0, 5},
+      {SX_OP_SIGN, -5, 0, -1},
+      {SX_OP_SIGN, 0, 0, 0},
   };
   for (int64_t k = 0; k < COUNT(cases); k++) {
     int32_t got = 77;
@@ -52,31 +69,56 @@ static void arithmetic_of_floats(void **state) {
     sx_op op;
     float a, b, want;
   } cases[] = {
-      {SX_OP_ADD, 0x1p24f, 1.0f, 0x1p24f},      {SX_OP_SUB, 0x1p-149f, 0x1p-148f, -0x1p-149f},
-      {SX_OP_MUL, 0x1p-100f, 0x1p-49f, 0x1p-149f}, {SX_OP_DIV, 1.0f, 0.0f, INFINITY},
-      {SX_OP_DIV, -1.0f, 0.0f, -INFINITY},      {SX_OP_DIV, 0.0f, 0.0f, NAN},
-      {SX_OP_MAX, -0.0f, 0.0f, 0.0f},           {SX_OP_MAX, 0.0f, -0.0f, 0.0f},
-      {SX_OP_MIN, 0.0f, -0.0f, -0.0f},          {SX_OP_MAX, NAN, 1.0f, NAN},
-      {SX_OP_MIN, 1.0f, NAN, NAN},              {SX_OP_MAX, -INFINITY, -1.0f, -1.0f},
-      {SX_OP_IDIV, -7.0f, 2.0f, -4.0f},         {SX_OP_MOD, -7.0f, 3.0f, 2.0f},
-      {SX_OP_MOD, 7.0f, -3.0f, -2.0f},          {SX_OP_MOD, -6.0f, 3.0f, 0.0f},
-      {SX_OP_MOD, 1.0f, 0.0f, NAN},             {SX_OP_POW, -2.0f, 3.0f, -8.0f},
-      {SX_OP_POW, 5.0f, 0.0f, 1.0f},            {SX_OP_POW, -2.0f, 0.5f, NAN},
-      {SX_OP_ATAN2, 0.0f, -1.0f, 0x1.921fb6p1f}, {SX_OP_ATAN2, -0.0f, 1.0f, -0.0f},
-      {SX_OP_NEG, 0.0f, 0, -0.0f},              {SX_OP_ABS, -0.0f, 0, 0.0f},
-      {SX_OP_SIGN, -0.0f, 0, -0.0f},            {SX_OP_SIGN, -3.0f, 0, -1.0f},
-      {SX_OP_SIGN, NAN, 0, NAN},                {SX_OP_SQRT, -1.0f, 0, NAN},
-      {SX_OP_SQRT, -0.0f, 0, -0.0f},            {SX_OP_SQRT, 2.0f, 0, 0x1.6a09e6p0f},
-      {SX_OP_RSQRT, 4.0f, 0, 0.5f},             {SX_OP_RSQRT, 3.0f, 0, 1.0f / 0x1.bb67aep0f},
-      {SX_OP_RSQRT, 0.0f, 0, INFINITY},         {SX_OP_EXP, 1.0f, 0, 0x1.5bf0a8p1f},
-      {SX_OP_EXP, -INFINITY, 0, 0.0f},          {SX_OP_EXP2, -3.0f, 0, 0.125f},
-      {SX_OP_EXPM1, 0x1p-30f, 0, 0x1p-30f},     {SX_OP_LOG, 0x1.5bf0a8p1f, 0, 0x1.fffffep-1f},
-      {SX_OP_LOG, -1.0f, 0, NAN},               {SX_OP_LOG2, 8.0f, 0, 3.0f},
-      {SX_OP_LOG1P, -1.0f, 0, -INFINITY},       {SX_OP_SIN, 0x1.921fb6p0f, 0, 1.0f},
-      {SX_OP_COS, 0.0f, 0, 1.0f},               {SX_OP_COS, INFINITY, 0, NAN},
-      {SX_OP_TAN, -0.0f, 0, -0.0f},             {SX_OP_TANH, 20.0f, 0, 1.0f},
-      {SX_OP_ERF, -5.0f, 0, -1.0f},             {SX_OP_FLOOR, -0.5f, 0, -1.0f},
-      {SX_OP_CEIL, -0.5f, 0, -0.0f},            {SX_OP_ROUND, 2.5f, 0, 2.0f},
+      {SX_OP_ADD, 0x1p24f, 1.0f, 0x1p24f},
+      {SX_OP_SUB, 0x1p-149f, 0x1p-148f, -0x1p-149f},
+      {SX_OP_MUL, 0x1p-100f, 0x1p-49f, 0x1p-149f},
+      {SX_OP_DIV, 1.0f, 0.0f, INFINITY},
+      {SX_OP_DIV, -1.0f, 0.0f, -INFINITY},
+      {SX_OP_DIV, 0.0f, 0.0f, NAN},
+      {SX_OP_MAX, -0.0f, 0.0f, 0.0f},
+      {SX_OP_MAX, 0.0f, -0.0f, 0.0f},
+      {SX_OP_MIN, 0.0f, -0.0f, -0.0f},
+      {SX_OP_MAX, NAN, 1.0f, NAN},
+      {SX_OP_MIN, 1.0f, NAN, NAN},
+      {SX_OP_MAX, -INFINITY, -1.0f, -1.0f},
+      {SX_OP_IDIV, -7.0f, 2.0f, -4.0f},
+      {SX_OP_MOD, -7.0f, 3.0f, 2.0f},
+      {SX_OP_MOD, 7.0f, -3.0f, -2.0f},
+      {SX_OP_MOD, -6.0f, 3.0f, 0.0f},
+      {SX_OP_MOD, 1.0f, 0.0f, NAN},
+      {SX_OP_POW, -2.0f, 3.0f, -8.0f},
+      {SX_OP_POW, 5.0f, 0.0f, 1.0f},
+      {SX_OP_POW, -2.0f, 0.5f, NAN},
+      {SX_OP_ATAN2, 0.0f, -1.0f, 0x1.921fb6p1f},
+      {SX_OP_ATAN2, -0.0f, 1.0f, -0.0f},
+      {SX_OP_NEG, 0.0f, 0, -0.0f},
+      {SX_OP_ABS, -0.0f, 0, 0.0f},
+      {SX_OP_SIGN, -0.0f, 0, -0.0f},
+      {SX_OP_SIGN, -3.0f, 0, -1.0f},
+      {SX_OP_SIGN, NAN, 0, NAN},
+      {SX_OP_SQRT, -1.0f, 0, NAN},
+      {SX_OP_SQRT, -0.0f, 0, -0.0f},
+      {SX_OP_SQRT, 2.0f, 0, 0x1.6a09e6p0f},
+      {SX_OP_RSQRT, 4.0f, 0, 0.5f},
+      {SX_OP_RSQRT, 3.0f, 0, 1.0f / 0x1.bb67aep0f},
+      {SX_OP_RSQRT, 0.0f, 0, INFINITY},
+      {SX_OP_EXP, 1.0f, 0, 0x1.5bf0a8p1f},
+      {SX_OP_EXP, -INFINITY, 0, 0.0f},
+      {SX_OP_EXP2, -3.0f, 0, 0.125f},
+      {SX_OP_EXPM1, 0x1p-30f, 0, 0x1p-30f},
+      {SX_OP_LOG, 0x1.5bf0a8p1f, 0, 0x1.fffffep-1f},
+      {SX_OP_LOG, -1.0f, 0, NAN},
+      {SX_OP_LOG2, 8.0f, 0, 3.0f},
+      {SX_OP_LOG1P, -1.0f, 0, -INFINITY},
+      {SX_OP_SIN, 0x1.921fb6p0f, 0, 1.0f},
+      {SX_OP_COS, 0.0f, 0, 1.0f},
+      {SX_OP_COS, INFINITY, 0, NAN},
+      {SX_OP_TAN, -0.0f, 0, -0.0f},
+      {SX_OP_TANH, 20.0f, 0, 1.0f},
+      {SX_OP_ERF, -5.0f, 0, -1.0f},
+      {SX_OP_FLOOR, -0.5f, 0, -1.0f},
+      {SX_OP_CEIL, -0.5f, 0, -0.0f},
+      {SX_OP_ROUND, 2.5f, 0, 2.0f},
       {SX_OP_ROUND, -3.5f, 0, -4.0f},
   };
   for (int64_t k = 0; k < COUNT(cases); k++) {
@@ -175,8 +217,8 @@ static void see(operand *to, void *data, sx_dtype dtype, const int64_t *dims) {
 #define INTS(...) (const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)
 
 /* Runs the reference; gives the first faulty index, INT64_MAX for none. */
-static int64_t compute(sx_op op, operand *out, const operand *inputs, uint32_t n_inputs, double real, const int64_t *ints,
-                       uint32_t n_ints) {
+static int64_t compute(sx_op op, operand *out, const operand *inputs, uint32_t n_inputs, double real,
+                       const int64_t *ints, uint32_t n_ints) {
   int64_t attributes[16] = {0};
   memcpy(attributes, ints, n_ints * sizeof *ints);
   sx_node node = {.op = op, .dtype = out->view.dtype, .rank = out->view.rank, .dims = out->dims, .real = real};
