@@ -4,6 +4,7 @@
 
 #include "base/bug.h"
 #include "base/guard.h"
+#include "base/sha256.h"
 #include "compile.h"
 #include "run/dataset.h"
 #include "run/messages.h"
@@ -150,6 +151,13 @@ static void compile_body(void *context) {
   if (c->compiled) sx_describe(&owner->description, &owner->compiled);
 }
 
+/* One that a failed allocation interrupted. */
+static void end_hash(sx_compiled *compiled) {
+  uint8_t digest[32];
+  if (compiled->hash) sx_sha256_end(compiled->hash, digest);
+  compiled->hash = NULL;
+}
+
 static sx_memory memory_of(const sexp_allocator *allocator) {
   sx_memory memory = sx_memory_default();
   if (allocator->allocate) {
@@ -171,6 +179,7 @@ sexp_status sexp_compile(sexp_program **program, sexp_messages **messages, const
   bool had_memory = sx_guard(&made->memory, compile_body, &c);
   if (c.datasets) sx_dataset_close(c.datasets);
   sx_files_close(&c.files);
+  end_hash(&made->compiled);
   sexp_status status = SEXP_NO_MEMORY;
   if (had_memory) {
     SX_ASSERT(c.compiled || made->program.diags.n_errors);

@@ -19,7 +19,7 @@ static const pass_row passes[] = {
     {"cse", sx_pass_cse, SX_STAGE_EXPANDED, SX_STAGE_EXPANDED, true},
     {"dce", sx_pass_dce, SX_STAGE_EXPANDED, SX_STAGE_READY, false},
 };
-enum { N_PASSES = sizeof passes / sizeof *passes };
+enum { N_PASSES = sizeof passes / sizeof *passes, HASHED_BYTES = 1 << 15 };
 
 const char *sx_pass_name(size_t i) { return i < N_PASSES ? passes[i].name : NULL; }
 
@@ -167,34 +167,45 @@ static bool limit_stages(compiler *c) {
 
 /* ---- identity ---- */
 
-static void add_graph(sx_text *text, const sx_graph *graph) {
-  if (graph) sx_graph_print(text, graph, false);
+/* The text of a graph, in pieces: whole it would take more memory than the graph. */
+static void hash_graph(sx_compiled *compiled, const sx_graph *graph, sx_text *text) {
+  if (!graph) return;
+  text->n = 0;
+  sx_text_addf(text, "graph \"%s\"\n", graph->name);
+  for (sx_id id = 0; id < graph->nodes.n; id++) {
+    sx_node_print(text, graph, id, false);
+    if (text->n < HASHED_BYTES) continue;
+    sx_sha256_add(compiled->hash, text->bytes, text->n);
+    text->n = 0;
+  }
+  for (size_t i = 0; i < graph->outputs.n; i++)
+    sx_text_addf(text, "output \"%s\" %%%u\n", graph->outputs.items[i].name, (unsigned)graph->outputs.items[i].node);
+  sx_sha256_add(compiled->hash, text->bytes, text->n);
 }
 
 /* Of the training graphs as they were built, so that no version of a pass changes it. */
-static void identify(sx_program *program) {
+static void identify(sx_compiled *compiled, sx_program *program) {
   sx_text text;
   uint8_t digest[32];
   sx_text_init(&text, program->arena);
-  for (uint32_t i = 0; i < program->n_stages; i++) add_graph(&text, program->stages[i].loss);
-  add_graph(&text, program->update);
+  compiled->hash = sx_sha256_new();
+  if (!compiled->hash) sx_memory_fail(program->arena->memory);
+  for (uint32_t i = 0; i < program->n_stages; i++) hash_graph(compiled, program->stages[i].loss, &text);
+  hash_graph(compiled, program->update, &text);
   for (size_t i = 0; i < program->generators.n; i++) {
-    add_graph(&text, program->generators.items[i].init);
-    add_graph(&text, program->generators.items[i].trip);
-    add_graph(&text, program->generators.items[i].emit);
+    hash_graph(compiled, program->generators.items[i].init, &text);
+    hash_graph(compiled, program->generators.items[i].trip, &text);
+    hash_graph(compiled, program->generators.items[i].emit, &text);
   }
-  const char *bytes = sx_text_get(&text);
-  sx_sha256 *hash = sx_sha256_new();
-  if (!hash) sx_memory_fail(program->arena->memory);
-  sx_sha256_add(hash, bytes, text.n);
-  sx_sha256_end(hash, digest);
+  sx_sha256_end(compiled->hash, digest);
+  compiled->hash = NULL;
   sx_sha256_text(digest, program->identity);
 }
 
 bool sx_compile(sx_compiled *compiled, sx_program *program, sx_data_facts **facts, const sx_compile_options *options) {
   *compiled = (sx_compiled){.program = program, .facts = facts};
   compiler c = {compiled, program, options};
-  identify(program);
+  identify(compiled, program);
   bool fine = limit_stages(&c);
   fine &= compile_stages(&c);
   fine &= compile_update(&c);

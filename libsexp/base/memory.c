@@ -79,7 +79,7 @@ static sx_arena_chunk *new_chunk(sx_arena *arena, size_t need) {
   return chunk;
 }
 
-void *sx_arena_take(sx_arena *arena, size_t n, size_t item_bytes) {
+void *sx_arena_take_raw(sx_arena *arena, size_t n, size_t item_bytes) {
   if (item_bytes && n > (SIZE_MAX - 4096) / item_bytes) sx_memory_fail(arena->memory);
   size_t bytes = n * item_bytes;
   size_t need = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + GAP;
@@ -88,18 +88,24 @@ void *sx_arena_take(sx_arena *arena, size_t n, size_t item_bytes) {
   char *start = (char *)chunk + header_bytes + chunk->used;
   chunk->used += need;
   UNPOISON(start, bytes);
-  return bytes ? memset(start, 0, bytes) : start;
+  return start;
+}
+
+void *sx_arena_take(sx_arena *arena, size_t n, size_t item_bytes) {
+  void *start = sx_arena_take_raw(arena, n, item_bytes);
+  return n && item_bytes ? memset(start, 0, n * item_bytes) : start;
 }
 
 char *sx_arena_copy_text(sx_arena *arena, const char *bytes, size_t n_bytes) {
-  char *copy = sx_arena_take(arena, n_bytes + 1, 1);
+  char *copy = sx_arena_take_raw(arena, n_bytes + 1, 1);
   if (n_bytes) memcpy(copy, bytes, n_bytes);
+  copy[n_bytes] = 0;
   return copy;
 }
 
 void *sx_vec_grow(sx_arena *arena, void *items, size_t n, size_t *room, size_t item_bytes) {
   size_t larger = *room ? *room * 2 : 8;
-  void *grown = sx_arena_take(arena, larger, item_bytes);
+  void *grown = sx_arena_take_raw(arena, larger, item_bytes);
   if (n) memcpy(grown, items, n * item_bytes);
   *room = larger;
   return grown;

@@ -39,6 +39,9 @@ void sx_arena_free(sx_arena *arena);
 /* Zeroed memory for n items of item_bytes; the product is checked. Never NULL. */
 void *sx_arena_take(sx_arena *arena, size_t n, size_t item_bytes);
 
+/* The same, its contents undefined: for memory that is written before it is read. */
+void *sx_arena_take_raw(sx_arena *arena, size_t n, size_t item_bytes);
+
 /* A copy with a terminating NUL. */
 char *sx_arena_copy_text(sx_arena *arena, const char *bytes, size_t n_bytes);
 

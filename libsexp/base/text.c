@@ -12,8 +12,9 @@ void sx_text_init(sx_text *text, sx_arena *arena) { *text = (sx_text){arena, NUL
 static void reserve(sx_text *text, size_t more) {
   if (text->room > text->n && text->room - text->n > more) return;
   size_t room = (text->n + more + 1) * 2;
-  char *bytes = sx_arena_take(text->arena, room, 1);
+  char *bytes = sx_arena_take_raw(text->arena, room, 1);
   if (text->n) memcpy(bytes, text->bytes, text->n);
+  bytes[text->n] = 0;
   text->bytes = bytes;
   text->room = room;
 }

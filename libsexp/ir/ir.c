@@ -173,6 +173,8 @@ sx_id sx_graph_find_output(const sx_graph *graph, const char *name) {
 sx_graph *sx_graph_like(const sx_graph *graph, const char *name) {
   sx_graph *like = sx_graph_new(graph->arena, graph->names, name);
   like->n_draws = graph->n_draws;
+  like->nodes.room = graph->nodes.n;
+  like->nodes.items = sx_arena_take_raw(graph->arena, like->nodes.room, sizeof(sx_node));
   return like;
 }
 

@@ -35,13 +35,14 @@ typedef struct sx_compiled {
   sx_unit *param_inits, *state_inits;   /* one a parameter, a state */
   sx_data_facts **facts;                /* one a data source; NULL: not used */
   int64_t *stage_steps;                 /* steps of a stage, fewer than asked where its data end */
+  struct sx_sha256 *hash;               /* at work, else NULL: the entry point's to end when memory failed */
 } sx_compiled;
 
 /* Copies of a stage's loss and of the update that give, as outputs "statistic/NAME/STATISTIC", statistics
  * of what the program's globs select. Without outputs of that kind: NULL. */
 sx_graph *sx_diagnose_loss(const sx_graph *loss, const sx_program *program);
 sx_graph *sx_diagnose_update(const sx_graph *update, const sx_program *program);
-/* The loss without its probes. */
-sx_graph *sx_without_probes(const sx_graph *loss);
+/* The loss without its probes; itself where it has none. */
+sx_graph *sx_without_probes(sx_graph *loss);
 
 #endif

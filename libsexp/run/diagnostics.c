@@ -68,11 +68,11 @@ static sx_graph *copy_with(const sx_graph *graph, const output_list *outputs) {
   return sx_graph_extract(graph, graph->name, outputs->items, outputs->n);
 }
 
-sx_graph *sx_without_probes(const sx_graph *loss) {
+sx_graph *sx_without_probes(sx_graph *loss) {
   output_list kept = {0};
   for (size_t i = 0; i < loss->outputs.n; i++)
     if (!has_prefix(loss->outputs.items[i].name, "probe/")) SX_PUSH(loss->arena, kept, loss->outputs.items[i]);
-  return copy_with(loss, &kept);
+  return kept.n == loss->outputs.n ? loss : copy_with(loss, &kept);
 }
 
 sx_graph *sx_diagnose_loss(const sx_graph *loss, const sx_program *program) {
@@ -133,6 +133,7 @@ static void diagnose_param(sx_graph *graph, const sx_program *program, const sx_
 
 sx_graph *sx_diagnose_update(const sx_graph *update, const sx_program *program) {
   output_list kept = {0};
+  if (!program->n_diagnostics) return NULL;
   for (size_t i = 0; i < update->outputs.n; i++) SX_PUSH(update->arena, kept, update->outputs.items[i]);
   sx_graph *graph = copy_with(update, &kept);
   for (size_t i = 0; i < program->params.n; i++) diagnose_param(graph, program, &program->params.items[i]);
