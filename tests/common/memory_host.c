@@ -48,7 +48,8 @@ static const memory_file *find(const memory_host *host, const char *path) {
   return NULL;
 }
 
-static int missing(const char *path, sexp_failure *why) {
+static int missing(const memory_host *host, const char *path, sexp_failure *why) {
+  if (host->says_nothing) return 1;
   snprintf(why->code, sizeof why->code, "E-DATA-101");
   snprintf(why->message, sizeof why->message, "%s: no such file", path);
   why->storage = true;
@@ -73,7 +74,7 @@ static unsigned char *copy_of(const void *bytes, size_t n) {
 static int open_file(void *context, const char *path, sexp_file **out, sexp_file_info *info, sexp_failure *why) {
   memory_host *host = context;
   const memory_file *from = find(host, path);
-  if (!from) return missing(path, why);
+  if (!from) return missing(host, path, why);
   sexp_file *file = opened(host, from->path);
   file->copy = copy_of(from->bytes, from->n_bytes);
   file->n_bytes = from->n_bytes;
@@ -101,7 +102,7 @@ static int open_tensors(void *context, const char *path, sexp_file **out, const 
   if (!file->n_tensors) {
     host->n_open--;
     free(file);
-    return missing(path, why);
+    return missing(host, path, why);
   }
   qsort(file->tensors, file->n_tensors, sizeof *file->tensors, by_name);
   *tensors = file->tensors;
@@ -114,7 +115,7 @@ static int open_manifest(void *context, const char *path, sexp_file **out, const
                          sexp_failure *why) {
   memory_host *host = context;
   const memory_file *from = find(host, path);
-  if (!from || !from->manifest) return missing(path, why);
+  if (!from || !from->manifest) return missing(host, path, why);
   *out = opened(host, from->path);
   *manifest = from->manifest;
   return 0;

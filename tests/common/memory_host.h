@@ -23,6 +23,7 @@ typedef struct memory_host {
   const char *changed;     /* path that check complains of, from check number changed_from on */
   int changed_from, n_checks;
   char printed[256];       /* the last line */
+  bool says_nothing;       /* a failure to open has neither code nor message */
 } memory_host;
 
 /* Adds a file; nothing is copied. */

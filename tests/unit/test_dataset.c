@@ -127,6 +127,8 @@ static void test_arrays_refused(void **state) {
   assert_refused(f, &data, "E-DATA-052", "no record");
   data.path = "missing";
   assert_refused(f, &data, "E-DATA-101", "missing: no such file");
+  f->files.says_nothing = true;
+  assert_refused(f, &data, "E-DATA-050", "the file cannot be read");
 }
 
 /* ---- windows ---- */
