@@ -194,7 +194,7 @@ $(O)/tests/%: $(O)/tests/%.o $(TEST_LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(TEST_LINK) $(LIBS_TEST) $(LIBS_SEXP) $(LIBS_CKPT) -ldl
 $(REPLAYS): $(O)/tests/fuzz/%: $(O)/tests/fuzz/%.o $(O)/tests/fuzz/replay.o $(TEST_LINK)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(O)/tests/fuzz/replay.o $(TEST_LINK) $(LIBS_SEXP) $(LIBS_CKPT)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(O)/tests/fuzz/replay.o $(TEST_LINK) $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_TEST)
 .SECONDARY:
 
 dependencies:
