@@ -231,6 +231,9 @@ case("conv that keeps the size", {"x": (1, 4, 3, 2), "w": (2, 3, 3, 2)}, '(conv 
 case("max-pool", {"x": (2, 4, 6, 2)}, "(max-pool x)", lambda x: pool(x, (2, 2), (2, 2), 0, -math.inf, max))
 case("max-pool of overlapping windows", {"x": (1, 5, 5, 2)}, "(max-pool x :window 3 :stride 2 :padding 1)",
      lambda x: pool(x, (3, 3), (2, 2), 1, -math.inf, max))
+case("max-pool with a rest", {"x": (1, 5, 7, 1)}, "(max-pool x :window [2 3])",
+     lambda x: pool(x, (2, 3), (2, 3), 0, -math.inf, max))
+case("avg-pool of tiles", {"x": (2, 4, 6, 3)}, "(avg-pool x :window [2 3])", lambda x: pool(x, (2, 3), (2, 3), 0, 0.0, mean))
 case("avg-pool", {"x": (1, 5, 6, 2)}, "(avg-pool x :window [2 3] :stride [1 2])",
      lambda x: pool(x, (2, 3), (1, 2), 0, 0.0, mean))
 case("avg-pool with padding", {"x": (1, 4, 4, 1)}, "(avg-pool x :padding 1)",

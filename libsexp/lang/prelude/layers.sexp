@@ -52,22 +52,31 @@ stride 1."
   "A size for height and width: [h w], or one for both."
   (if (list? v) v [v v]))
 
-(defun pool-axis (x axis reduce size step)
-  (reduce (unfold x :axis axis :size size :step step)))
+(defun tiled (x kh kw)
+  "x [n h w c] in tiles, [n h/kh kh w/kw kw c]; what is left over at the ends is cut off."
+  (let ((oh (div (dim x 1) kh)) (ow (div (dim x 2) kw))
+        (x (slice (slice x 1 0 (* oh kh)) 2 0 (* ow kw))))
+    (reshape x [(dim x 0) oh kh ow kw (dim x 3)])))
 
 (defun pool-windows (x reduce window stride padding value)
-  "Reduces windows of the height and the width of x [n h w c]."
+  "(reduce windows axes) over the windows of the height and the width of x [n h w c]. Tiles are moved by a reshape alone."
   (let ((w (height-and-width window)) (s (height-and-width stride)) (p (height-and-width padding))
-        (x (if (= p [0 0]) x (pad x [0 (nth p 0) (nth p 1) 0] [0 (nth p 0) (nth p 1) 0] :value value))))
-    (pool-axis (pool-axis x 1 reduce (nth w 0) (nth s 0)) 2 reduce (nth w 1) (nth s 1))))
+        (edges [0 (nth p 0) (nth p 1) 0])
+        (x (if (= p [0 0]) x (pad x edges edges :value value)))
+        (kh (nth w 0)) (kw (nth w 1)))
+    (assert (and (<= 1 kh (dim x 1)) (<= 1 kw (dim x 2)))
+            "a pooling window " w " does not fit into " [(dim x 1) (dim x 2)])
+    (if (= w s)
+        (reduce (tiled x kh kw) [2 4])
+        (reduce (unfold (unfold x :axis 1 :size kh :step (nth s 0)) :axis 2 :size kw :step (nth s 1)) [-2 -1]))))
 
 (defun max-pool (x &key (window 2) (stride window) (padding 0))
-  "The largest of each window of x [n h w c]."
-  (pool-windows x (lambda (u) (reduce-max u :axis -1)) window stride padding -inf))
+  "The largest of each window of x [n h w c]. Elements that are equally large share the gradient."
+  (pool-windows x (lambda (u axes) (reduce-max u :axis axes)) window stride padding -inf))
 
 (defun avg-pool (x &key (window 2) (stride window) (padding 0))
   "The mean of each window of x [n h w c]; padding counts as zeros."
-  (/ (pool-windows x (lambda (u) (sum u :axis -1)) window stride padding 0)
+  (/ (pool-windows x (lambda (u axes) (sum u :axis axes)) window stride padding 0)
      (fold * 1 (height-and-width window))))
 
 (defun bernoulli (shape &key (p 0.5) (salt []) (dtype f32))

@@ -14,7 +14,7 @@
 
 (defun progress-between (step begin end)
   "How far the step is from begin to end, 0 to 1."
-  (assert (> end begin) "a schedule's :total, " end ", is above its :warmup, " begin)
+  (assert (> end begin) "the :total steps of a schedule are more than those of its :warmup, found " end " and " begin)
   (min 1 (max 0 (/ (- (cast step f32) begin) (- end begin)))))
 
 (defun with-warmup (schedule steps)
