@@ -31,8 +31,8 @@ typedef struct compilation {
   const char *path;
   const sexp_options *options;
   const sexp_host *host;
-  sx_files files;         /* source texts */
-  sx_dataset *datasets;   /* the one being described */
+  sx_files files;       /* source texts */
+  sx_dataset *datasets; /* the one being described */
   described *described;
   bool compiled;
 } compilation;
@@ -105,10 +105,8 @@ static bool evaluate(compilation *c) {
                             .diagnostics = options->diagnostics,
                             .n_diagnostics = options->n_diagnostics,
                             .eval_limit = options->eval_limit};
-  sx_language_host host = {.context = c,
-                           .read_source = read_source,
-                           .describe_data = describe_data,
-                           .print = print_line};
+  sx_language_host host = {
+      .context = c, .read_source = read_source, .describe_data = describe_data, .print = print_line};
   return sx_language_evaluate(&c->program->program, c->path, &selection, &host);
 }
 

@@ -85,7 +85,8 @@ static bool compile_update(compiler *c) {
   sx_program *program = c->program;
   bool fine = compile_unit(c, &c->compiled->update, "update", program->update);
   return compile_diagnosed(c, &c->compiled->diagnosed_update, "update, diagnosed",
-                           sx_diagnose_update(program->update, program)) && fine;
+                           sx_diagnose_update(program->update, program)) &&
+         fine;
 }
 
 static bool compile_evals(compiler *c) {
@@ -114,8 +115,8 @@ static bool compile_generators(compiler *c) {
   for (size_t i = 0; i < n; i++) {
     sx_generator *generator = &program->generators.items[i];
     const char *name = generator->name;
-    fine &= compile_unit(c, &c->compiled->generator_inits[i], sx_format(arena, "generator/%s/init", name),
-                         generator->init);
+    fine &=
+        compile_unit(c, &c->compiled->generator_inits[i], sx_format(arena, "generator/%s/init", name), generator->init);
     fine &= compile_unit(c, &c->compiled->trips[i], sx_format(arena, "generator/%s/trip", name), generator->trip);
     fine &= compile_unit(c, &c->compiled->emits[i], sx_format(arena, "generator/%s/emit", name), generator->emit);
   }

@@ -24,17 +24,25 @@ static void add_json_string(sx_text *text, const char *bytes, size_t n) {
 /* Nesting is limited by the reader. */
 static void add_json(sx_text *text, const sx_datum *datum) {
   switch (datum->kind) {
-    case SX_DATUM_INTEGER: sx_text_addf(text, "%" PRId64, datum->integer); break;
+    case SX_DATUM_INTEGER:
+      sx_text_addf(text, "%" PRId64, datum->integer);
+      break;
     case SX_DATUM_REAL:
       if (isfinite(datum->real))
         sx_text_add_f64(text, datum->real);
       else
         sx_text_add(text, "null");
       break;
-    case SX_DATUM_BOOLEAN: sx_text_add(text, datum->boolean ? "true" : "false"); break;
-    case SX_DATUM_STRING: add_json_string(text, datum->text, datum->n); break;
+    case SX_DATUM_BOOLEAN:
+      sx_text_add(text, datum->boolean ? "true" : "false");
+      break;
+    case SX_DATUM_STRING:
+      add_json_string(text, datum->text, datum->n);
+      break;
     case SX_DATUM_SYMBOL:
-    case SX_DATUM_KEYWORD: add_json_string(text, datum->text, strlen(datum->text)); break;
+    case SX_DATUM_KEYWORD:
+      add_json_string(text, datum->text, strlen(datum->text));
+      break;
     case SX_DATUM_LIST:
     case SX_DATUM_VECTOR:
     case SX_DATUM_QUOTE:
@@ -110,10 +118,8 @@ static void describe_states(sexp_description *d, const sx_program *program) {
   sexp_parameter *states = SX_NEW_N(program->arena, sexp_parameter, program->states.n);
   for (size_t i = 0; i < program->states.n; i++) {
     const sx_state *state = &program->states.items[i];
-    states[i] = (sexp_parameter){.path = state->path,
-                                 .dtype = public_dtype(state->dtype),
-                                 .rank = state->rank,
-                                 .dims = state->dims};
+    states[i] = (sexp_parameter){
+        .path = state->path, .dtype = public_dtype(state->dtype), .rank = state->rank, .dims = state->dims};
     d->state_bytes += count_elements(state->rank, state->dims) * (int64_t)sx_dtype_bytes(state->dtype);
   }
   d->states = states;
@@ -204,8 +210,7 @@ static void add_report(sx_text *text, const sx_compiled *compiled, const sx_unit
   sx_text_addf(text, "%s\n", unit->label);
   for (size_t i = 0; i < unit->graph->nodes.n; i++) {
     const sx_node *node = &unit->graph->nodes.items[i];
-    if (node->op == SX_OP_EINSUM || is_convolution(node->op))
-      add_product(text, compiled->program, unit->graph, node);
+    if (node->op == SX_OP_EINSUM || is_convolution(node->op)) add_product(text, compiled->program, unit->graph, node);
   }
 }
 

@@ -68,25 +68,38 @@ void sx_release_bound(sx_bound *bound) {
 
 static void *address_of(const sx_run *run, const sx_binding *binding) {
   switch (binding->kind) {
-    case SX_BIND_NOW: return run->slots[binding->index].now;
-    case SX_BIND_NEXT: return run->slots[binding->index].next;
-    case SX_BIND_FIELD: return run->fields[binding->index];
-    case SX_BIND_LEAF: return run->sum.leaf + binding->index;
-    case SX_BIND_MEMORY: return run->generator->memory[binding->index];
-    case SX_BIND_MEMORY_NEXT: return run->generator->memory_next[binding->index];
-    case SX_BIND_FIXED: break;
+    case SX_BIND_NOW:
+      return run->slots[binding->index].now;
+    case SX_BIND_NEXT:
+      return run->slots[binding->index].next;
+    case SX_BIND_FIELD:
+      return run->fields[binding->index];
+    case SX_BIND_LEAF:
+      return run->sum.leaf + binding->index;
+    case SX_BIND_MEMORY:
+      return run->generator->memory[binding->index];
+    case SX_BIND_MEMORY_NEXT:
+      return run->generator->memory_next[binding->index];
+    case SX_BIND_FIXED:
+      break;
   }
   return binding->address;
 }
 
 static int64_t count_of(const sx_run *run, int counter) {
   switch (counter) {
-    case SX_COUNTER_STEP: return run->position.step;
-    case SX_COUNTER_MICROBATCH: return run->microbatch;
-    case SX_COUNTER_RECORDS: return run->records;
-    case SX_COUNTER_STAGE_RECORDS: return run->stage_records;
-    case SX_COUNTER_STAGE: return run->position.stage;
-    default: return run->trip;
+    case SX_COUNTER_STEP:
+      return run->position.step;
+    case SX_COUNTER_MICROBATCH:
+      return run->microbatch;
+    case SX_COUNTER_RECORDS:
+      return run->records;
+    case SX_COUNTER_STAGE_RECORDS:
+      return run->stage_records;
+    case SX_COUNTER_STAGE:
+      return run->position.stage;
+    default:
+      return run->trip;
   }
 }
 
@@ -107,10 +120,9 @@ static bool set_counters(sx_run *run, const sx_bound *bound) {
 static void report_stop(sx_run *run, const sx_bound *bound, const sx_stopped *why) {
   const sx_node *node = sx_node_at(bound->plan->graph, why->node);
   const char *path = node->path && node->path[0] ? node->path : NULL;
-  sx_diag *diag =
-      sx_error(&run->diags, SX_E_RUN_INDEX, node->span,
-               "%s%s%s: id %" PRId64 " at index %" PRId64 " is outside 0 to %" PRId64, sx_op_describe(node->op)->name,
-               path ? " in " : "", path ? path : "", why->value, why->at, why->limit - 1);
+  sx_diag *diag = sx_error(
+      &run->diags, SX_E_RUN_INDEX, node->span, "%s%s%s: id %" PRId64 " at index %" PRId64 " is outside 0 to %" PRId64,
+      sx_op_describe(node->op)->name, path ? " in " : "", path ? path : "", why->value, why->at, why->limit - 1);
   diag->path = path;
 }
 

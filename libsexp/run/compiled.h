@@ -7,11 +7,11 @@
 
 /* One graph on its way through the passes. */
 typedef struct sx_unit {
-  const char *label;  /* as shown: "loss", "update", "eval/heldout", "init/fc1/w" */
-  sx_graph *graph;    /* READY in the end; NULL: there is no such graph */
+  const char *label; /* as shown: "loss", "update", "eval/heldout", "init/fc1/w" */
+  sx_graph *graph;   /* READY in the end; NULL: there is no such graph */
   sx_plan *plan;
-  int64_t n_built;    /* nodes before the passes */
-  bool diagnosed;     /* a copy that computes statistics as well */
+  int64_t n_built; /* nodes before the passes */
+  bool diagnosed;  /* a copy that computes statistics as well */
 } sx_unit;
 
 enum { SX_N_STATISTICS = 6 };
@@ -27,15 +27,15 @@ typedef struct sx_data_facts {
 
 typedef struct sx_compiled {
   sx_program *program;
-  SX_VEC(sx_unit *) units;              /* all of them, in order */
-  sx_unit *losses, *diagnosed_losses;   /* one a stage */
+  SX_VEC(sx_unit *) units;            /* all of them, in order */
+  sx_unit *losses, *diagnosed_losses; /* one a stage */
   sx_unit update, diagnosed_update;
-  sx_unit *evals, *partial_evals;       /* one an evaluation */
+  sx_unit *evals, *partial_evals; /* one an evaluation */
   sx_unit *generator_inits, *trips, *emits;
-  sx_unit *param_inits, *state_inits;   /* one a parameter, a state */
-  sx_data_facts **facts;                /* one a data source; NULL: not used */
-  int64_t *stage_steps;                 /* steps of a stage, fewer than asked where its data end */
-  struct sx_sha256 *hash;               /* at work, else NULL: the entry point's to end when memory failed */
+  sx_unit *param_inits, *state_inits; /* one a parameter, a state */
+  sx_data_facts **facts;              /* one a data source; NULL: not used */
+  int64_t *stage_steps;               /* steps of a stage, fewer than asked where its data end */
+  struct sx_sha256 *hash;             /* at work, else NULL: the entry point's to end when memory failed */
 } sx_compiled;
 
 /* Copies of a stage's loss and of the update that give, as outputs "statistic/NAME/STATISTIC", statistics

@@ -7,8 +7,8 @@
 static bool take_tensor(const sx_dataset *dataset, const sx_file *file, const sexp_file_tensor *tensor,
                         sx_field_type *field, sx_part *part, sx_diags *diags) {
   if (tensor->rank < 1) {
-    sx_error(diags, SX_E_DATA_SHAPE, dataset->data->span, "%s: tensor %s is a scalar; its first axis must count records",
-             file->path, tensor->name);
+    sx_error(diags, SX_E_DATA_SHAPE, dataset->data->span,
+             "%s: tensor %s is a scalar; its first axis must count records", file->path, tensor->name);
     return false;
   }
   sx_encoding encoding = sx_encoding_of(tensor->dtype);

@@ -11,8 +11,8 @@ typedef struct idx_type {
   sx_encoding encoding;
 } idx_type;
 
-static const idx_type types[] = {{0x08, SX_HOST_U8}, {0x09, SX_HOST_I8},  {0x0b, SX_BIG_I16},
-                                 {0x0c, SX_BIG_I32},  {0x0d, SX_BIG_F32}, {0x0e, SX_BIG_F64}};
+static const idx_type types[] = {{0x08, SX_HOST_U8}, {0x09, SX_HOST_I8}, {0x0b, SX_BIG_I16},
+                                 {0x0c, SX_BIG_I32}, {0x0d, SX_BIG_F32}, {0x0e, SX_BIG_F64}};
 
 typedef struct idx {
   sx_encoding encoding;
@@ -86,8 +86,7 @@ static bool take_file(sx_dataset *dataset, const sx_data *data, const sx_source_
   idx parsed = {0};
   sx_file *opened = sx_files_open(&dataset->files, named->path, &file.info, data->span, diags);
   if (!opened || !parse_magic(&parsed, &file, diags) || !parse_dims(&parsed, &file, diags)) return false;
-  *field = (sx_field_type){
-      .name = named->name, .dtype = sx_encoding_dtype(parsed.encoding), .rank = parsed.n_dims - 1};
+  *field = (sx_field_type){.name = named->name, .dtype = sx_encoding_dtype(parsed.encoding), .rank = parsed.n_dims - 1};
   for (int i = 1; i < parsed.n_dims; i++) field->dims[i - 1] = (int64_t)parsed.dims[i];
   *part = (sx_part){file.info.bytes + HEADER + 4 * parsed.n_dims, parsed.record_bytes, parsed.encoding, opened->path};
   *n_records = (int64_t)parsed.dims[0];

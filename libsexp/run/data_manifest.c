@@ -13,8 +13,8 @@ static bool find_kind(const sexp_manifest *manifest, sx_source_kind *kind) {
   static const struct {
     const char *name;
     sx_source_kind kind;
-  } kinds[] = {{"arrays", SX_SOURCE_ARRAYS}, {"windows", SX_SOURCE_WINDOWS}, {"csv", SX_SOURCE_CSV},
-               {"idx", SX_SOURCE_IDX}};
+  } kinds[] = {
+      {"arrays", SX_SOURCE_ARRAYS}, {"windows", SX_SOURCE_WINDOWS}, {"csv", SX_SOURCE_CSV}, {"idx", SX_SOURCE_IDX}};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (!strcmp(kinds[i].name, manifest->kind)) {
       *kind = kinds[i].kind;

@@ -16,8 +16,9 @@ bool sx_open_windows(sx_dataset *dataset, const sx_data *data, sx_diags *diags) 
   uint64_t size = (uint64_t)data->window_bytes, n_elements = info.n_bytes / size;
   uint64_t length = (uint64_t)data->window_length, stride = (uint64_t)data->window_stride;
   if (info.n_bytes % size) {
-    sx_error(diags, SX_E_WINDOWS_SIZE, data->span, "%s: its %" PRIu64 " bytes end within an element of %" PRIu64
-             " bytes, at byte %" PRIu64, data->path, info.n_bytes, size, n_elements * size);
+    sx_error(diags, SX_E_WINDOWS_SIZE, data->span,
+             "%s: its %" PRIu64 " bytes end within an element of %" PRIu64 " bytes, at byte %" PRIu64, data->path,
+             info.n_bytes, size, n_elements * size);
     return false;
   }
   if (n_elements < length) {

@@ -9,7 +9,7 @@
 #include "../base/sha256.h"
 
 static sx_open_shard *const openers[] = {
-    [SX_SOURCE_ARRAYS] = sx_open_arrays, [SX_SOURCE_WINDOWS] = sx_open_windows, [SX_SOURCE_CSV] = sx_open_csv,
+    [SX_SOURCE_ARRAYS] = sx_open_arrays, [SX_SOURCE_WINDOWS] = sx_open_windows,   [SX_SOURCE_CSV] = sx_open_csv,
     [SX_SOURCE_IDX] = sx_open_idx,       [SX_SOURCE_MANIFEST] = sx_open_manifest,
 };
 

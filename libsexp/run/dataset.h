@@ -47,8 +47,8 @@ int64_t sx_dataset_record(const sx_dataset *dataset, int64_t position);
 
 /* Why a record could not be read. */
 typedef struct sx_read_problem {
-  sx_code code;         /* SX_E_DATA_HOST: a failure of the host; else the message alone */
-  const char *path;     /* of the file */
+  sx_code code;     /* SX_E_DATA_HOST: a failure of the host; else the message alone */
+  const char *path; /* of the file */
   sexp_failure failure;
 } sx_read_problem;
 

@@ -107,11 +107,8 @@ static sx_id find_leaf(sx_graph *graph, sx_op op, const char *text, const sx_par
     const sx_node *node = sx_node_at(graph, id);
     if (node->op == op && !strcmp(node->text, text)) return id;
   }
-  return sx_graph_add(graph, &(sx_spec){.op = op,
-                                        .dtype = param->dtype,
-                                        .rank = param->rank,
-                                        .dims = param->dims,
-                                        .text = text});
+  return sx_graph_add(
+      graph, &(sx_spec){.op = op, .dtype = param->dtype, .rank = param->rank, .dims = param->dims, .text = text});
 }
 
 static void diagnose_param(sx_graph *graph, const sx_program *program, const sx_param *param) {

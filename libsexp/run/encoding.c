@@ -23,22 +23,20 @@ typedef struct encoding_info {
 } encoding_info;
 
 static const encoding_info encodings[SX_N_ENCODINGS] = {
-    [SX_HOST_F32] = {4, HOST, RAW, SX_F32},       [SX_HOST_BF16] = {2, HOST, RAW, SX_BF16},
-    [SX_HOST_F16] = {2, HOST, RAW, SX_F16},       [SX_HOST_I32] = {4, HOST, RAW, SX_I32},
-    [SX_HOST_U8] = {1, HOST, RAW, SX_U8},         [SX_HOST_BOOL] = {1, HOST, TRUTH, SX_BOOL},
-    [SX_HOST_F64] = {8, HOST, DOUBLE, SX_F32},    [SX_HOST_I64] = {8, HOST, SIGNED, SX_I32},
-    [SX_HOST_U64] = {8, HOST, UNSIGNED, SX_I32},  [SX_HOST_U32] = {4, HOST, UNSIGNED, SX_I32},
-    [SX_HOST_U16] = {2, HOST, UNSIGNED, SX_I32},  [SX_HOST_I16] = {2, HOST, SIGNED, SX_I32},
-    [SX_HOST_I8] = {1, HOST, SIGNED, SX_I32},     [SX_LITTLE_U16] = {2, LITTLE, UNSIGNED, SX_I32},
-    [SX_LITTLE_I32] = {4, LITTLE, RAW, SX_I32},   [SX_BIG_I16] = {2, BIG, SIGNED, SX_I32},
-    [SX_BIG_I32] = {4, BIG, RAW, SX_I32},         [SX_BIG_F32] = {4, BIG, RAW, SX_F32},
+    [SX_HOST_F32] = {4, HOST, RAW, SX_F32},      [SX_HOST_BF16] = {2, HOST, RAW, SX_BF16},
+    [SX_HOST_F16] = {2, HOST, RAW, SX_F16},      [SX_HOST_I32] = {4, HOST, RAW, SX_I32},
+    [SX_HOST_U8] = {1, HOST, RAW, SX_U8},        [SX_HOST_BOOL] = {1, HOST, TRUTH, SX_BOOL},
+    [SX_HOST_F64] = {8, HOST, DOUBLE, SX_F32},   [SX_HOST_I64] = {8, HOST, SIGNED, SX_I32},
+    [SX_HOST_U64] = {8, HOST, UNSIGNED, SX_I32}, [SX_HOST_U32] = {4, HOST, UNSIGNED, SX_I32},
+    [SX_HOST_U16] = {2, HOST, UNSIGNED, SX_I32}, [SX_HOST_I16] = {2, HOST, SIGNED, SX_I32},
+    [SX_HOST_I8] = {1, HOST, SIGNED, SX_I32},    [SX_LITTLE_U16] = {2, LITTLE, UNSIGNED, SX_I32},
+    [SX_LITTLE_I32] = {4, LITTLE, RAW, SX_I32},  [SX_BIG_I16] = {2, BIG, SIGNED, SX_I32},
+    [SX_BIG_I32] = {4, BIG, RAW, SX_I32},        [SX_BIG_F32] = {4, BIG, RAW, SX_F32},
     [SX_BIG_F64] = {8, BIG, DOUBLE, SX_F32},
 };
 
 /* Whether the first byte of an element is its highest. */
-static bool is_big(const encoding_info *info) {
-  return info->order == BIG || (info->order == HOST && !HOST_IS_LITTLE);
-}
+static bool is_big(const encoding_info *info) { return info->order == BIG || (info->order == HOST && !HOST_IS_LITTLE); }
 
 size_t sx_encoding_bytes(sx_encoding encoding) { return encodings[encoding].n_bytes; }
 
@@ -112,12 +110,15 @@ int64_t sx_encoding_read(sx_encoding encoding, void *out, const unsigned char *i
   }
   switch (info->rule) {
     case SIGNED:
-    case UNSIGNED: return read_integers(info, out, in, n);
-    case TRUTH: return read_bools(out, in, n);
+    case UNSIGNED:
+      return read_integers(info, out, in, n);
+    case TRUTH:
+      return read_bools(out, in, n);
     case DOUBLE:
       for (int64_t i = 0; i < n; i++) ((float *)out)[i] = round_to_f32(load(in + i * 8, info));
       return n;
-    case RAW: break;
+    case RAW:
+      break;
   }
   for (int64_t i = 0; i < n; i++)
     store_raw((unsigned char *)out + i * info->n_bytes, load(in + i * info->n_bytes, info), info->n_bytes);

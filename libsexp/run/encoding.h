@@ -7,10 +7,25 @@
 
 typedef enum sx_encoding {
   /* of this machine's byte order: tensors as the host gives them, and text once parsed */
-  SX_HOST_F32, SX_HOST_BF16, SX_HOST_F16, SX_HOST_I32, SX_HOST_U8, SX_HOST_BOOL, SX_HOST_F64,
-  SX_HOST_I64, SX_HOST_U64, SX_HOST_U32, SX_HOST_U16, SX_HOST_I16, SX_HOST_I8,
-  SX_LITTLE_U16, SX_LITTLE_I32,
-  SX_BIG_I16, SX_BIG_I32, SX_BIG_F32, SX_BIG_F64,
+  SX_HOST_F32,
+  SX_HOST_BF16,
+  SX_HOST_F16,
+  SX_HOST_I32,
+  SX_HOST_U8,
+  SX_HOST_BOOL,
+  SX_HOST_F64,
+  SX_HOST_I64,
+  SX_HOST_U64,
+  SX_HOST_U32,
+  SX_HOST_U16,
+  SX_HOST_I16,
+  SX_HOST_I8,
+  SX_LITTLE_U16,
+  SX_LITTLE_I32,
+  SX_BIG_I16,
+  SX_BIG_I32,
+  SX_BIG_F32,
+  SX_BIG_F64,
   SX_N_ENCODINGS
 } sx_encoding;
 

@@ -61,7 +61,8 @@ static bool read_until(sx_microbatch *to, const sx_dataset *dataset, int64_t pos
     if (stop && atomic_load_explicit(stop, memory_order_relaxed)) return false;
     to->records[r] = sx_dataset_record(dataset, position + r);
     for (uint32_t f = 0; f < dataset->n_fields && !to->failed; f++)
-      to->failed = !sx_dataset_read(dataset, to->records[r], f, (char *)to->fields[f] + r * dataset->n_bytes[f], &to->why);
+      to->failed =
+          !sx_dataset_read(dataset, to->records[r], f, (char *)to->fields[f] + r * dataset->n_bytes[f], &to->why);
   }
   return !to->failed;
 }

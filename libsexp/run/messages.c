@@ -71,9 +71,8 @@ static const char *copy(sx_arena *arena, const char *text) { return sx_arena_cop
 
 static void convert_one(const conversion *to, const sx_diag *diag) {
   sx_arena *arena = &to->messages->arena;
-  sexp_message message = {.code = copy(arena, sx_diag_code(diag)),
-                          .warning = diag->warning,
-                          .message = copy(arena, diag->message)};
+  sexp_message message = {
+      .code = copy(arena, sx_diag_code(diag)), .warning = diag->warning, .message = copy(arena, diag->message)};
   sx_text text;
   sx_text_init(&text, arena);
   sx_diag_print(&text, diag, to->sources);

@@ -18,20 +18,26 @@ typedef struct sx_slot {
 } sx_slot;
 
 typedef enum sx_counter {
-  SX_COUNTER_STEP, SX_COUNTER_MICROBATCH, SX_COUNTER_RECORDS, SX_COUNTER_STAGE_RECORDS, SX_COUNTER_STAGE,
-  SX_COUNTER_TRIP, SX_N_COUNTERS
+  SX_COUNTER_STEP,
+  SX_COUNTER_MICROBATCH,
+  SX_COUNTER_RECORDS,
+  SX_COUNTER_STAGE_RECORDS,
+  SX_COUNTER_STAGE,
+  SX_COUNTER_TRIP,
+  SX_N_COUNTERS
 } sx_counter;
 
 enum { SX_CELL_BYTES = 64, SX_CELL_FLOATS = 16 }; /* a scalar alone in an aligned block */
 
 /* Where a buffer of a plan is bound before each execution. */
 typedef enum sx_binding_kind {
-  SX_BIND_FIXED,  /* address */
-  SX_BIND_NOW,    /* current value of a slot */
-  SX_BIND_NEXT,   /* the slot's next value */
-  SX_BIND_FIELD,  /* of the microbatch at hand */
-  SX_BIND_LEAF,   /* index floats into the leaf of the gradients' sum */
-  SX_BIND_MEMORY, SX_BIND_MEMORY_NEXT /* state of a generator */
+  SX_BIND_FIXED, /* address */
+  SX_BIND_NOW,   /* current value of a slot */
+  SX_BIND_NEXT,  /* the slot's next value */
+  SX_BIND_FIELD, /* of the microbatch at hand */
+  SX_BIND_LEAF,  /* index floats into the leaf of the gradients' sum */
+  SX_BIND_MEMORY,
+  SX_BIND_MEMORY_NEXT /* state of a generator */
 } sx_binding_kind;
 
 typedef struct sx_binding {
@@ -48,7 +54,7 @@ typedef struct sx_bound {
   const sx_plan *plan;
   sx_binding *bindings;
   uint32_t n_bindings;
-  uint32_t counters; /* bit per sx_counter that it reads */
+  uint32_t counters;           /* bit per sx_counter that it reads */
   struct sx_bound *next_bound; /* all of the run, for their release */
 } sx_bound;
 
@@ -77,15 +83,15 @@ typedef struct sx_generating {
 typedef struct sx_stage_state {
   const sx_stage_run *stage;
   int64_t steps;
-  const sx_dataset *dataset;  /* or NULL */
-  sx_generating *generator;   /* or NULL */
+  const sx_dataset *dataset; /* or NULL */
+  sx_generating *generator;  /* or NULL */
   const sx_field_type *fields;
   uint32_t n_fields;
   sx_bound loss, diagnosed, observed; /* observed: unfused, for digests of nodes */
-  const char **value_names; /* train/loss, train/METRIC ... */
+  const char **value_names;           /* train/loss, train/METRIC ... */
   const char **value_outputs;
   uint32_t n_values;
-  sx_reports statistics;    /* of probes */
+  sx_reports statistics; /* of probes */
 } sx_stage_state;
 
 /* One evaluation. */
@@ -95,10 +101,10 @@ typedef struct sx_eval_state {
   sx_bound full, partial;
   int64_t n_full, n_partial; /* batches; records of the partial one */
   sx_microbatch batch;
-  sx_sum_tree tree;          /* of means and sums */
-  float **cells;             /* one a metric: its value of the batch at hand */
-  float *extremes;           /* of maxima and minima */
-  const char **names;        /* "eval/heldout/loss" */
+  sx_sum_tree tree;   /* of means and sums */
+  float **cells;      /* one a metric: its value of the batch at hand */
+  float *extremes;    /* of maxima and minima */
+  const char **names; /* "eval/heldout/loss" */
 } sx_eval_state;
 
 struct sexp_run {
@@ -125,21 +131,21 @@ struct sexp_run {
   sx_bound *bounds;
   int32_t *counters[SX_N_COUNTERS];
   sx_sum_tree sum;
-  int64_t *grad_offsets;  /* one a parameter: of its gradient in the leaf, floats; -1: it is not trained */
-  void **narrow_grads;    /* one a parameter: its gradient in its own dtype; NULL: f32, in the leaf itself */
-  int64_t scalar_offset;  /* of the first of the loss and metrics in the leaf; SX_CELL_FLOATS apart */
+  int64_t *grad_offsets; /* one a parameter: of its gradient in the leaf, floats; -1: it is not trained */
+  void **narrow_grads;   /* one a parameter: its gradient in its own dtype; NULL: f32, in the leaf itself */
+  int64_t scalar_offset; /* of the first of the loss and metrics in the leaf; SX_CELL_FLOATS apart */
   sx_stage_state *stages;
   sx_generating *generating;
   sx_bound update, diagnosed_update, observed_update;
-  float *grad_norm; /* NULL: no clip */
-  sx_reports statistics;  /* of the update */
+  float *grad_norm;      /* NULL: no clip */
+  sx_reports statistics; /* of the update */
   sx_eval_state *evals;
 
   sexp_position position;
-  int64_t stage_step; /* steps done of the stage */
+  int64_t stage_step;                               /* steps done of the stage */
   int64_t microbatch, records, stage_records, trip; /* counters at hand */
-  void **fields;            /* of the microbatch at hand */
-  sx_generating *generator; /* of the stage at hand, or NULL */
+  void **fields;                                    /* of the microbatch at hand */
+  sx_generating *generator;                         /* of the stage at hand, or NULL */
 
   sexp_value *values;
   size_t n_values;

@@ -1,8 +1,7 @@
 /* One training step: the microbatches' losses and gradients, their mean, the update, and what is reported. */
 #include "../../kernels/math.h"
-#include "run.h"
-
 #include "../cpu/operand.h"
+#include "run.h"
 
 void sx_add_value(sx_run *run, const char *name, float value) {
   run->values[run->n_values++] = (sexp_value){name, sx_canonical_f32(value)};

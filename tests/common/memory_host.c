@@ -13,9 +13,9 @@ struct sexp_file {
 };
 
 static size_t size_of(sexp_dtype dtype) {
-  static const size_t sizes[] = {[SEXP_F32] = 4, [SEXP_BF16] = 2, [SEXP_F16] = 2, [SEXP_I32] = 4, [SEXP_U8] = 1,
-                                 [SEXP_BOOL] = 1, [SEXP_F64] = 8, [SEXP_I64] = 8, [SEXP_U64] = 8, [SEXP_U32] = 4,
-                                 [SEXP_U16] = 2, [SEXP_I16] = 2, [SEXP_I8] = 1};
+  static const size_t sizes[] = {
+      [SEXP_F32] = 4, [SEXP_BF16] = 2, [SEXP_F16] = 2, [SEXP_I32] = 4, [SEXP_U8] = 1,  [SEXP_BOOL] = 1, [SEXP_F64] = 8,
+      [SEXP_I64] = 8, [SEXP_U64] = 8,  [SEXP_U32] = 4, [SEXP_U16] = 2, [SEXP_I16] = 2, [SEXP_I8] = 1};
   return sizes[dtype];
 }
 

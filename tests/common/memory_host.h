@@ -19,11 +19,11 @@ typedef struct memory_host {
   size_t n_files;
   sexp_file_tensor tensors[MEMORY_HOST_TENSORS]; /* path: of the file they are in */
   size_t n_tensors;
-  int n_open;              /* files open now */
-  const char *changed;     /* path that check complains of, from check number changed_from on */
+  int n_open;          /* files open now */
+  const char *changed; /* path that check complains of, from check number changed_from on */
   int changed_from, n_checks;
-  char printed[256];       /* the last line */
-  bool says_nothing;       /* a failure to open has neither code nor message */
+  char printed[256]; /* the last line */
+  bool says_nothing; /* a failure to open has neither code nor message */
 } memory_host;
 
 /* Adds a file; nothing is copied. */

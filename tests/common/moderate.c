@@ -36,7 +36,8 @@ static const char experiment[] =
     "  (scope \"blocks\" (scope i\n"
     "    (let ((w (lambda (name a b) (param name [a b] :init (normal shape :std 0.1))))\n"
     "          (split (lambda (y) (transpose (reshape y [(dim y 0) 8 2 4]) [0 2 1 3])))\n"
-    "          (q (split (matmul x (w \"q\" 8 8)))) (k (split (matmul x (w \"k\" 8 8)))) (v (split (matmul x (w \"v\" 8 8))))\n"
+    "          (q (split (matmul x (w \"q\" 8 8)))) (k (split (matmul x (w \"k\" 8 8)))) (v (split (matmul x (w \"v\" "
+    "8 8))))\n"
     "          (a (reshape (transpose (attention q k v :causal true) [0 2 1 3]) (shape-of x)))\n"
     "          (x (+ x (probe (path \"attention\" i) (matmul a (w \"o\" 8 8)))))\n"
     "          (n (layer-norm x (param \"g\" [8] :init (ones shape)) (param \"b\" [8] :init (zeros shape)))))\n"
@@ -63,7 +64,8 @@ static const char layers[] =
     "  (scope name (linear x (param \"w\" [out in] :init (glorot shape)) (param \"b\" [out] :init (zeros shape)))))\n";
 
 static void add_idx(memory_host *host) {
-  static unsigned char images[16 + N_IMAGES * SIDE * SIDE] = {0, 0, 8, 3, 0, 0, 0, N_IMAGES, 0, 0, 0, SIDE, 0, 0, 0, SIDE};
+  static unsigned char images[16 + N_IMAGES * SIDE * SIDE] = {0, 0, 8, 3,    0, 0, 0, N_IMAGES,
+                                                              0, 0, 0, SIDE, 0, 0, 0, SIDE};
   static unsigned char labels[8 + N_IMAGES] = {0, 0, 9, 1, 0, 0, 0, N_IMAGES};
   uint32_t x = 12345;
   for (size_t i = 16; i < sizeof images; i++) {
@@ -88,7 +90,8 @@ static void add_arrays(memory_host *host) {
 static void add_texts(memory_host *host) {
   static char text[N_TEXT];
   static const char rows[] =
-      "x,x2,x3,y\n1,2,3,4\n0.5,-1e-3,7,2\n3,3,3,3\n9,8,7,6\n1,1,2,3\n5,8,13,21\n-1,-2,-3,-4\n0,0,0,1\n2,4,8,16\n1,2,3,5\n";
+      "x,x2,x3,y\n1,2,3,4\n0.5,-1e-3,7,2\n3,3,3,3\n9,8,7,6\n1,1,2,3\n5,8,13,21\n-1,-2,-3,-4\n0,0,0,1\n2,4,8,16\n1,2,3,"
+      "5\n";
   for (int i = 0; i < N_TEXT; i++) text[i] = (char)(' ' + (i * i + i / 7) % 90);
   memory_host_add(host, "text", text, sizeof text);
   memory_host_add_text(host, "rows", rows);

@@ -27,8 +27,14 @@ static bool open_table(table *t, const void *bytes, size_t n, sx_arena *arena) {
   sx_diags_init(&diags, arena);
   memory_host_add(&t->files, "c", bytes, n);
   t->host = memory_host_callbacks(&t->files);
-  t->data = (sx_data){.name = "d", .kind = SX_SOURCE_CSV, .path = "c", .fields = t->fields, .n_fields = 2,
-                      .csv_header = t->data.csv_header, .record_lo = -1, .record_hi = -1};
+  t->data = (sx_data){.name = "d",
+                      .kind = SX_SOURCE_CSV,
+                      .path = "c",
+                      .fields = t->fields,
+                      .n_fields = 2,
+                      .csv_header = t->data.csv_header,
+                      .record_lo = -1,
+                      .record_hi = -1};
   t->dataset = sx_dataset_new(&t->data, &t->host, arena);
   bool opened = sx_dataset_open(t->dataset, 1, &diags);
   expect(opened == (diags.n_errors == 0));
@@ -59,8 +65,8 @@ static bool same(const uint32_t a[3], const uint32_t b[3]) {
 }
 
 static void expect_round_trip(const table *first, sx_arena *arena) {
-  table second = {.fields = {{.name = "x", .dtype = SX_F32, .n_columns = 2},
-                             {.name = "y", .dtype = SX_I32, .first_column = 2}}};
+  table second = {
+      .fields = {{.name = "x", .dtype = SX_F32, .n_columns = 2}, {.name = "y", .dtype = SX_I32, .first_column = 2}}};
   sx_text text;
   uint32_t values[3], again[3];
   sx_text_init(&text, arena);

@@ -31,8 +31,13 @@ static void try_fields(memory_host *files, uint32_t n_fields) {
   sx_arena arena;
   sx_diags diags;
   sx_source_field fields[2] = {{.name = "a", .path = "0"}, {.name = "b", .path = "1"}};
-  sx_data data = {.name = "d", .kind = SX_SOURCE_IDX, .fields = fields, .n_fields = n_fields, .record_lo = -1,
-                  .record_hi = -1, .shuffled = true};
+  sx_data data = {.name = "d",
+                  .kind = SX_SOURCE_IDX,
+                  .fields = fields,
+                  .n_fields = n_fields,
+                  .record_lo = -1,
+                  .record_hi = -1,
+                  .shuffled = true};
   sx_arena_init(&arena, &memory);
   sx_diags_init(&diags, &arena);
   sx_dataset *dataset = sx_dataset_new(&data, &host, &arena);

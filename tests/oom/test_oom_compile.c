@@ -1,11 +1,10 @@
 /* Fails the n-th allocation of compiling, of making a run and of its first step, for every n: each time
  * one E-RUN-001, and nothing is left. */
-#include "../common/cmocka_all.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/cmocka_all.h"
 #include "../common/moderate.h"
 
 /* Chunks of arenas are kept small, so that the allocations are many and spread over all of the work. */

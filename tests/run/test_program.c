@@ -1,10 +1,9 @@
 /* Programs through the public interface: what a compiled experiment says of itself, and what changes it. */
-#include "../common/cmocka_all.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
+#include "../common/cmocka_all.h"
 #include "../common/moderate.h"
 #include "../common/transcript.h"
 
@@ -184,7 +183,8 @@ static void test_two_runs_of_one_program(void **state) {
   sexp_run *runs[2];
   sexp_step steps[2];
   compile(f, "images");
-  for (int i = 0; i < 2; i++) assert_int_equal(sexp_run_new(&runs[i], &f->messages, f->program, &options, &f->host), SEXP_OK);
+  for (int i = 0; i < 2; i++)
+    assert_int_equal(sexp_run_new(&runs[i], &f->messages, f->program, &options, &f->host), SEXP_OK);
   for (int s = 0; s < 3; s++) assert_int_equal(sexp_run_step(runs[0], &steps[0], &f->messages), SEXP_OK);
   float losses[3];
   for (int s = 0; s < 3; s++) {

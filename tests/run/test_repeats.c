@@ -1,11 +1,10 @@
 /* What "repeats" promises: a run's every bit is the same again, with any number of threads, SIMD level,
  * without optimization and without reading ahead. */
-#include "../common/cmocka_all.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "../../libsexp/cpu/kernel.h"
+#include "../common/cmocka_all.h"
 #include "../common/moderate.h"
 #include "../common/transcript.h"
 

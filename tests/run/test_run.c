@@ -1,11 +1,10 @@
 /* Runs through the public interface: what a step computes, in which order, and what it reports. */
-#include "../common/cmocka_all.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/cmocka_all.h"
 #include "../common/transcript.h"
 
 typedef struct fixture {
@@ -105,8 +104,8 @@ static void test_step(void **state) {
   fixture *f = *state;
   add_numbers(f);
   start_ok(f, NUMBERS "(defrun r :seed 1 :steps 3 :data n :batch 2 :microbatches 2 " SGD
-           " :metrics ((\"largest\" (reduce-max x)))"
-           " :loss (* (param \"p\" [] :init (zeros shape)) (mean x)))");
+                      " :metrics ((\"largest\" (reduce-max x)))"
+                      " :loss (* (param \"p\" [] :init (zeros shape)) (mean x)))");
   step_ok(f);
   assert_int_equal(f->step.step, 1);
   assert_true(f->step.loss == 0);
@@ -131,8 +130,9 @@ static void test_step(void **state) {
 static void test_microbatches_wrap_inside(void **state) {
   fixture *f = *state;
   add_numbers(f);
-  start_ok(f, "(defdata n :source (arrays \"n\") :records (0 5))"
-              "(defrun r :seed 1 :steps 3 :data n :batch 3 :loss (mean x))");
+  start_ok(f,
+           "(defdata n :source (arrays \"n\") :records (0 5))"
+           "(defrun r :seed 1 :steps 3 :data n :batch 3 :loss (mean x))");
   static const float expected[3] = {2, (4 + 5 + 1) / 3.0f, 3};
   for (int i = 0; i < 3; i++) {
     step_ok(f);
@@ -143,12 +143,14 @@ static void test_microbatches_wrap_inside(void **state) {
 static void test_counters(void **state) {
   fixture *f = *state;
   add_numbers(f);
-  start_ok(f, NUMBERS "(defun c (name) (cast (input name) f32))"
+  start_ok(f, NUMBERS
+           "(defun c (name) (cast (input name) f32))"
            "(defrun r :seed 1 :batch 2 :microbatches 2 :data n :loss (mean x)"
            " :metrics ((\"step\" (c :step)) (\"microbatch\" (c :microbatch)) (\"records\" (c :records))"
            "           (\"stage-records\" (c :stage-records)) (\"stage\" (c :stage)))"
            " :stages ((stage \"a\" :steps 2) (stage \"b\" :steps 2 :batch 1)))");
-  static const float expected[4][5] = {{0, 0.5, 1, 1, 0}, {1, 0.5, 5, 5, 0}, {2, 0.5, 8.5, 0.5, 1}, {3, 0.5, 10.5, 2.5, 1}};
+  static const float expected[4][5] = {
+      {0, 0.5, 1, 1, 0}, {1, 0.5, 5, 5, 0}, {2, 0.5, 8.5, 0.5, 1}, {3, 0.5, 10.5, 2.5, 1}};
   static const float losses[4] = {2.5, 6.5, 1.5, 3.5}; /* a stage begins its data anew */
   static const char *const names[5] = {"step", "microbatch", "records", "stage-records", "stage"};
   for (int s = 0; s < 4; s++) {
@@ -184,15 +186,17 @@ static void test_counters_that_nobody_reads(void **state) {
 static void test_data_that_stop(void **state) {
   fixture *f = *state;
   add_numbers(f);
-  start_ok(f, "(defdata n :source (arrays \"n\") :on-end stop)"
-              "(defrun r :seed 1 :steps 100 :data n :batch 3 :loss (mean x))");
+  start_ok(f,
+           "(defdata n :source (arrays \"n\") :on-end stop)"
+           "(defrun r :seed 1 :steps 100 :data n :batch 3 :loss (mean x))");
   assert_int_equal(sexp_program_describe(f->program)->steps, 2);
   step_ok(f);
   step_ok(f);
   assert_true(f->step.checkpoint);
   assert_int_equal(sexp_run_step(f->run, &f->step, &f->messages), SEXP_END);
-  assert_refused(f, "(defdata n :source (arrays \"n\") :on-end stop)"
-                    "(defrun r :seed 1 :steps 100 :data n :batch 3 :microbatches 3 :loss (mean x))",
+  assert_refused(f,
+                 "(defdata n :source (arrays \"n\") :on-end stop)"
+                 "(defrun r :seed 1 :steps 100 :data n :batch 3 :microbatches 3 :loss (mean x))",
                  "E-DATA-056", "data n hold 8 records, a step takes 9");
 }
 
@@ -225,9 +229,10 @@ static void test_narrow_gradients(void **state) {
   static const float x[4] = {1, 0x1p-8f, 0x1p-8f, 0x1p-8f};
   int64_t dims[1] = {4};
   memory_host_add_tensor(&f->files, "n", "x", SEXP_F32, 1, dims, x);
-  start_ok(f, "(defdata n :source (arrays \"n\"))"
-              "(defrun r :seed 1 :steps 1 :data n :batch 1 :microbatches 4 " SGD
-              " :loss (sum (* (cast (param \"p\" [1] :dtype bf16 :init (cast (zeros shape) bf16)) f32) x)))");
+  start_ok(f,
+           "(defdata n :source (arrays \"n\"))"
+           "(defrun r :seed 1 :steps 1 :data n :batch 1 :microbatches 4 " SGD
+           " :loss (sum (* (cast (param \"p\" [1] :dtype bf16 :init (cast (zeros shape) bf16)) f32) x)))");
   step_ok(f);
   uint16_t half;
   memcpy(&half, tensor_of(f->run, "p")->bytes, sizeof half);
@@ -242,8 +247,9 @@ static void test_narrow_gradients(void **state) {
 static void test_id_out_of_range(void **state) {
   fixture *f = *state;
   add_numbers(f);
-  start_ok(f, NUMBERS "(defrun r :seed 1 :steps 9 :data n :batch 2 :microbatches 1 " SGD "\n"
-           " :loss (scope \"emb\" (sum (gather (param \"t\" [5] :init (ones shape)) y))))");
+  start_ok(f, NUMBERS "(defrun r :seed 1 :steps 9 :data n :batch 2 :microbatches 1 " SGD
+                      "\n"
+                      " :loss (scope \"emb\" (sum (gather (param \"t\" [5] :init (ones shape)) y))))");
   step_ok(f);
   step_ok(f);
   float before[5];
@@ -290,8 +296,9 @@ static void test_values_that_do_not_fit(void **state) {
   static const int64_t y[4] = {1, 2, 3, INT64_C(1) << 40};
   int64_t dims[1] = {4};
   memory_host_add_tensor(&f->files, "w", "y", SEXP_I64, 1, dims, y);
-  start_ok(f, "(defdata w :source (arrays \"w\"))"
-              "(defrun r :seed 1 :steps 9 :data w :batch 2 :loss (mean (cast y f32)))");
+  start_ok(f,
+           "(defdata w :source (arrays \"w\"))"
+           "(defrun r :seed 1 :steps 9 :data w :batch 2 :loss (mean (cast y f32)))");
   step_ok(f);
   assert_int_equal(sexp_run_step(f->run, &f->step, &f->messages), SEXP_INPUT);
   assert_message(f, "E-DATA-055", "field y of record 3, element 0, is 1099511627776");
@@ -329,9 +336,9 @@ static void test_load_refused(void **state) {
   assert_refused(f, LOADING("[2]", "fc1/wieght"), "E-LOAD-010", "did you mean fc1/weight?");
   assert_refused(f, LOADING("[2]", "double"), "E-LOAD-011", "tensor double of w is f64, parameter p is f32");
   assert_refused(f, LOADING("[3]", "fc1/weight"), "E-LOAD-012", "tensor fc1/weight of w is [2], parameter p is [3]");
-  assert_int_equal(start(f, "(defrun r :seed 1 :steps 1 " SGD
-                            " :loss (sum (param \"p\" [2] :load (weights \"missing\" \"a\"))))"),
-                   SEXP_STORAGE);
+  assert_int_equal(
+      start(f, "(defrun r :seed 1 :steps 1 " SGD " :loss (sum (param \"p\" [2] :load (weights \"missing\" \"a\"))))"),
+      SEXP_STORAGE);
   assert_message(f, "E-DATA-101", "missing: no such file");
 }
 
@@ -340,12 +347,12 @@ static void test_load_refused(void **state) {
 static void test_evaluations(void **state) {
   fixture *f = *state;
   add_numbers(f);
-  start_ok(f, NUMBERS
-           "(defrun r :seed 1 :steps 5 " SGD " :loss (param \"p\" [] :init (zeros shape)))"
-           "(defeval e :run r :every 2 :data n :batch 3 :metrics"
-           " ((\"mean\" (mean x)) (\"sum\" (sum x) :reduce sum) (\"max\" (reduce-max x) :reduce max)"
-           "  (\"min\" (reduce-min x) :reduce min) (\"p\" (param \"p\" [] :init (zeros shape)))))"
-           "(defeval some :run r :every 3 :data n :batch 2 :batches 2 :metrics ((\"mean\" (mean x))))");
+  start_ok(f, NUMBERS "(defrun r :seed 1 :steps 5 " SGD
+                      " :loss (param \"p\" [] :init (zeros shape)))"
+                      "(defeval e :run r :every 2 :data n :batch 3 :metrics"
+                      " ((\"mean\" (mean x)) (\"sum\" (sum x) :reduce sum) (\"max\" (reduce-max x) :reduce max)"
+                      "  (\"min\" (reduce-min x) :reduce min) (\"p\" (param \"p\" [] :init (zeros shape)))))"
+                      "(defeval some :run r :every 3 :data n :batch 2 :batches 2 :metrics ((\"mean\" (mean x))))");
   for (int i = 1; i <= 5; i++) {
     step_ok(f);
     bool e = i == 2 || i == 4 || i == 5, some = i == 3 || i == 5;
@@ -368,7 +375,8 @@ static void test_diagnostics(void **state) {
   fixture *f = *state;
   add_numbers(f);
   start_ok(f, NUMBERS
-           "(defrun r :seed 1 :steps 4 :data n :batch 4 " SGD " :diagnostics (\"seen\" \"*/p\") :diagnostics-every 2"
+           "(defrun r :seed 1 :steps 4 :data n :batch 4 " SGD
+           " :diagnostics (\"seen\" \"*/p\") :diagnostics-every 2"
            " :loss (begin (probe \"unseen\" x) (* (mean (probe \"seen\" x)) (param \"p\" [] :init (ones shape)))))");
   step_ok(f);
   assert_int_equal(f->step.n_values, 1);
@@ -411,8 +419,9 @@ static void test_diagnostics_change_no_bit(void **state) {
 
 static void test_counts_of_nonfinite(void **state) {
   fixture *f = *state;
-  start_ok(f, "(defrun r :seed 1 :steps 1 :diagnostics (\"*\") :diagnostics-every 1"
-              " :loss (sum (probe \"v\" (/ (cast (iota [3]) f32) 0.0))))");
+  start_ok(f,
+           "(defrun r :seed 1 :steps 1 :diagnostics (\"*\") :diagnostics-every 1"
+           " :loss (sum (probe \"v\" (/ (cast (iota [3]) f32) 0.0))))");
   step_ok(f);
   assert_true(value(f, "diagnostics/v/nonfinite") == 3);
   assert_true(isnan(value(f, "diagnostics/v/max")));
@@ -424,7 +433,7 @@ static void test_digests(void **state) {
   f->run_options.digest_every = 2;
   f->run_options.digest_nodes_at = 3;
   start_ok(f, NUMBERS "(defrun r :seed 1 :steps 3 :data n :batch 2 :microbatches 2 " SGD
-           " :loss (* (param \"p\" [] :init (zeros shape)) (mean x)))");
+                      " :loss (* (param \"p\" [] :init (zeros shape)) (mean x)))");
   step_ok(f);
   assert_int_equal(f->step.n_digests, 0);
   step_ok(f);
@@ -452,10 +461,11 @@ static void test_digests(void **state) {
 
 static void test_generator(void **state) {
   fixture *f = *state;
-  start_ok(f, "(defgenerator g :fields ((x [] f32)) :trips 3 :init (cast (input :step) f32)"
-              " :trip (lambda (s) (+ (* s 2) (cast (input :trip) f32)))"
-              " :emit (lambda (s) (broadcast-to s [2])))"
-              "(defrun r :seed 1 :steps 3 :data g :batch 2 :loss (mean x))");
+  start_ok(f,
+           "(defgenerator g :fields ((x [] f32)) :trips 3 :init (cast (input :step) f32)"
+           " :trip (lambda (s) (+ (* s 2) (cast (input :trip) f32)))"
+           " :emit (lambda (s) (broadcast-to s [2])))"
+           "(defrun r :seed 1 :steps 3 :data g :batch 2 :loss (mean x))");
   for (int i = 0; i < 3; i++) {
     step_ok(f);
     float s = (float)i;
@@ -477,9 +487,10 @@ static void test_settings_refused(void **state) {
 static void test_texts(void **state) {
   fixture *f = *state;
   f->options.dump_after = sexp_pass_name(0);
-  start_ok(f, "(defrun r :seed 1 :steps 1 " SGD " :loss (sum (matmul (param \"w\" [2 3] :init (ones shape)) (ones [3 2]))))");
-  static const char *const texts[][2] = {{"ir", "graph \"loss\""}, {"report", "einsum"}, {"plan", "loss"},
-                                         {"dump", "graph \"update\""}};
+  start_ok(f, "(defrun r :seed 1 :steps 1 " SGD
+              " :loss (sum (matmul (param \"w\" [2 3] :init (ones shape)) (ones [3 2]))))");
+  static const char *const texts[][2] = {
+      {"ir", "graph \"loss\""}, {"report", "einsum"}, {"plan", "loss"}, {"dump", "graph \"update\""}};
   for (size_t i = 0; i < 4; i++) {
     const char *text = sexp_program_text(f->program, texts[i][0]);
     assert_non_null(text);
@@ -500,7 +511,8 @@ static void test_texts(void **state) {
 static void test_error_codes(void **state) {
   (void)state;
   size_t n = 0;
-  for (const sexp_error_code *code; (code = sexp_error_codes(n)); n++) assert_int_equal(strncmp(code->code, "E-", 2), 0);
+  for (const sexp_error_code *code; (code = sexp_error_codes(n)); n++)
+    assert_int_equal(strncmp(code->code, "E-", 2), 0);
   assert_true(n > 50);
 }
 

@@ -1,9 +1,8 @@
 /* Comma-separated text: quoting, headers, numbers, and the place of every mistake. */
-#include "../common/cmocka_all.h"
-
 #include <string.h>
 
 #include "../../libsexp/run/dataset.h"
+#include "../common/cmocka_all.h"
 #include "../common/memory_host.h"
 
 typedef struct fixture {
@@ -24,8 +23,13 @@ static int set_up(void **state) {
   sx_arena_init(&f->arena, &f->memory);
   f->fields[0] = (sx_source_field){.name = "x", .dtype = SX_F32, .first_column = 0, .n_columns = 2};
   f->fields[1] = (sx_source_field){.name = "y", .dtype = SX_I32, .first_column = 2, .n_columns = 0};
-  f->data = (sx_data){.name = "d", .kind = SX_SOURCE_CSV, .path = "c", .fields = f->fields, .n_fields = 2,
-                      .record_lo = -1, .record_hi = -1};
+  f->data = (sx_data){.name = "d",
+                      .kind = SX_SOURCE_CSV,
+                      .path = "c",
+                      .fields = f->fields,
+                      .n_fields = 2,
+                      .record_lo = -1,
+                      .record_hi = -1};
   *state = f;
   return 0;
 }
@@ -163,8 +167,12 @@ static void test_truncated_at_every_byte(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_rows),    TEST(test_line_ends_and_quotes), TEST(test_quoted_text_elsewhere),
-      TEST(test_headers), TEST(test_numbers),              TEST(test_refused),
+      TEST(test_rows),
+      TEST(test_line_ends_and_quotes),
+      TEST(test_quoted_text_elsewhere),
+      TEST(test_headers),
+      TEST(test_numbers),
+      TEST(test_refused),
       TEST(test_truncated_at_every_byte),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

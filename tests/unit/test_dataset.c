@@ -1,9 +1,8 @@
 /* Datasets of every kind through a host in memory: their records, their order, and what is wrong with them. */
-#include "../common/cmocka_all.h"
-
 #include <string.h>
 
 #include "../../libsexp/run/dataset.h"
+#include "../common/cmocka_all.h"
 #include "../common/memory_host.h"
 
 typedef struct fixture {
@@ -231,8 +230,8 @@ static void test_idx_elements(void **state) {
   memory_host_add(&f->files, "d", doubles, sizeof doubles);
   memory_host_add(&f->files, "i", ints, sizeof ints);
   memory_host_add(&f->files, "b", bytes, sizeof bytes);
-  sx_source_field fields[4] = {{.name = "f", .path = "f"}, {.name = "d", .path = "d"}, {.name = "i", .path = "i"},
-                               {.name = "b", .path = "b"}};
+  sx_source_field fields[4] = {
+      {.name = "f", .path = "f"}, {.name = "d", .path = "d"}, {.name = "i", .path = "i"}, {.name = "b", .path = "b"}};
   sx_data data = idx_of(fields, 4);
   assert_true(open_data(f, &data));
   float real;
@@ -367,9 +366,14 @@ static void test_manifest(void **state) {
   memory_host_add_text(&f->files, "t0", "abcde");
   memory_host_add_text(&f->files, "t1", "vwxyz!");
   const char *paths[] = {"t0", "t1"};
-  sexp_manifest manifest = {
-      .kind = "windows", .dtype = "u8", .field = "tokens", .length = 2, .stride = 2, .n_shards = 2, .n_shard_files = 1,
-      .paths = paths};
+  sexp_manifest manifest = {.kind = "windows",
+                            .dtype = "u8",
+                            .field = "tokens",
+                            .length = 2,
+                            .stride = 2,
+                            .n_shards = 2,
+                            .n_shard_files = 1,
+                            .paths = paths};
   memory_host_add_manifest(&f->files, "m", &manifest);
   sx_data data = data_of(SX_SOURCE_MANIFEST, "m");
   assert_true(open_data(f, &data));
@@ -388,8 +392,8 @@ static void test_manifest_of_idx_and_csv(void **state) {
   memory_host_add(&f->files, "l", labels, sizeof labels);
   memory_host_add_text(&f->files, "c", "x,y\n1,2\n");
   const char *paths[] = {"i", "l", "i", "l"}, *fields[] = {"image", "label"}, *names[] = {"x", "y"};
-  sexp_manifest manifest = {.kind = "idx", .n_fields = 2, .fields = fields, .n_shards = 2, .n_shard_files = 2,
-                            .paths = paths};
+  sexp_manifest manifest = {
+      .kind = "idx", .n_fields = 2, .fields = fields, .n_shards = 2, .n_shard_files = 2, .paths = paths};
   memory_host_add_manifest(&f->files, "m", &manifest);
   sx_data data = data_of(SX_SOURCE_MANIFEST, "m");
   assert_true(open_data(f, &data));
@@ -398,8 +402,8 @@ static void test_manifest_of_idx_and_csv(void **state) {
   read_ok(f, 3, 1, &label);
   assert_int_equal(label, 256);
   const char *csv[] = {"c"};
-  manifest = (sexp_manifest){.kind = "csv", .n_fields = 2, .fields = names, .n_shards = 1, .n_shard_files = 1,
-                             .paths = csv};
+  manifest =
+      (sexp_manifest){.kind = "csv", .n_fields = 2, .fields = names, .n_shards = 1, .n_shard_files = 1, .paths = csv};
   assert_true(open_data(f, &data));
   float y;
   read_ok(f, 0, 1, &y);

@@ -1,8 +1,7 @@
-#include "../common/cmocka_all.h"
-
 #include <string.h>
 
 #include "../../libsexp/base/glob.h"
+#include "../common/cmocka_all.h"
 
 static void test_matches(void **state) {
   (void)state;
@@ -10,13 +9,33 @@ static void test_matches(void **state) {
     const char *glob, *text;
     bool matches;
   } cases[] = {
-      {"", "", true},           {"", "a", false},          {"a", "a", true},          {"a", "ab", false},
-      {"*", "", true},          {"*", "a/b", true},        {"grad/*", "grad/fc1/w", true},
-      {"grad/*", "grad/", true}, {"grad/*", "grad", false}, {"*/w", "fc1/w", true},    {"*/w", "fc1/wx", false},
-      {"a?c", "abc", true},     {"a?c", "ac", false},      {"*a*b*c", "xxaxbxc", true}, {"*a*b*c", "xxbxaxc", false},
-      {"[a-c]x", "bx", true},   {"[a-c]x", "dx", false},   {"[!a-c]x", "dx", true},   {"[!a-c]x", "ax", false},
-      {"[]]", "]", true},       {"[ab", "[ab", true},      {"[ab", "a", false},       {"blocks/[01]/*", "blocks/1/q", true},
-      {"**", "abc", true},      {"a*", "ba", false},       {"*ab", "aab", true},      {"[a-]", "-", true},
+      {"", "", true},
+      {"", "a", false},
+      {"a", "a", true},
+      {"a", "ab", false},
+      {"*", "", true},
+      {"*", "a/b", true},
+      {"grad/*", "grad/fc1/w", true},
+      {"grad/*", "grad/", true},
+      {"grad/*", "grad", false},
+      {"*/w", "fc1/w", true},
+      {"*/w", "fc1/wx", false},
+      {"a?c", "abc", true},
+      {"a?c", "ac", false},
+      {"*a*b*c", "xxaxbxc", true},
+      {"*a*b*c", "xxbxaxc", false},
+      {"[a-c]x", "bx", true},
+      {"[a-c]x", "dx", false},
+      {"[!a-c]x", "dx", true},
+      {"[!a-c]x", "ax", false},
+      {"[]]", "]", true},
+      {"[ab", "[ab", true},
+      {"[ab", "a", false},
+      {"blocks/[01]/*", "blocks/1/q", true},
+      {"**", "abc", true},
+      {"a*", "ba", false},
+      {"*ab", "aab", true},
+      {"[a-]", "-", true},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     if (sx_glob_matches(cases[i].glob, cases[i].text) != cases[i].matches)

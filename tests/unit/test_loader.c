@@ -1,9 +1,8 @@
 /* The loader: the same microbatches with and without its thread, in every stage; failures; prompt stops. */
-#include "../common/cmocka_all.h"
-
 #include <string.h>
 
 #include "../../libsexp/run/loader.h"
+#include "../common/cmocka_all.h"
 #include "../common/memory_host.h"
 
 enum { N_RECORDS = 23 };
@@ -20,9 +19,17 @@ typedef struct fixture {
 } fixture;
 
 static sx_data windows(const char *name, const char *path, int64_t length) {
-  return (sx_data){.name = name, .kind = SX_SOURCE_WINDOWS, .path = path, .window_dtype = SX_U8, .window_bytes = 1,
-                   .window_length = length, .window_stride = length, .window_field = "t", .record_lo = -1,
-                   .record_hi = -1, .shuffled = length == 1};
+  return (sx_data){.name = name,
+                   .kind = SX_SOURCE_WINDOWS,
+                   .path = path,
+                   .window_dtype = SX_U8,
+                   .window_bytes = 1,
+                   .window_length = length,
+                   .window_stride = length,
+                   .window_field = "t",
+                   .record_lo = -1,
+                   .record_hi = -1,
+                   .shuffled = length == 1};
 }
 
 static int set_up(void **state) {

@@ -1,9 +1,8 @@
 /* The tree of microbatches against its definition. */
-#include "../common/cmocka_all.h"
-
 #include <string.h>
 
 #include "../../libsexp/run/sum_tree.h"
+#include "../common/cmocka_all.h"
 
 enum { N = 37, MOST = 70 };
 
