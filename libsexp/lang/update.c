@@ -43,8 +43,9 @@ static void clip_gradients(sx_graph *graph, sx_param_entry **params, sx_id *grad
   }
   graph->path = "";
   sx_id norm = sx_unary(graph, SX_OP_SQRT, sum), limit = sx_const(graph, SX_F32, 0, NULL, clip);
-  sx_id scale = sx_where(graph, sx_binary(graph, SX_OP_GT, norm, limit), sx_binary(graph, SX_OP_DIV, limit, norm),
-                         sx_const(graph, SX_F32, 0, NULL, 1.0));
+  /* One statement a node: C leaves the order of arguments open, and the order of nodes is part of the identity. */
+  sx_id over = sx_binary(graph, SX_OP_GT, norm, limit), down = sx_binary(graph, SX_OP_DIV, limit, norm);
+  sx_id scale = sx_where(graph, over, down, sx_const(graph, SX_F32, 0, NULL, 1.0));
   sx_graph_output(graph, "grad-norm", norm);
   for (size_t i = 0; i < n; i++) {
     graph->path = params[i]->param.path;
