@@ -6,7 +6,7 @@
 #   make help       the other targets
 #
 # Objects go to build/<hash of compiler and flags>; build/bin, build/lib and build/test link the last build.
-# Settings: CC=clang  OPTIMIZE=-O3  SANITIZE=address,undefined  WERROR=1  BUILD=dir  V=1  PREFIX=/usr/local
+# Settings: CC=clang  OPTIMIZE=-O3  SANITIZE=address,undefined  WERROR=1  BUILD=dir  V=1  JOBS=2  PREFIX=/usr/local
 
 .SUFFIXES:
 .DELETE_ON_ERROR:
@@ -110,7 +110,9 @@ CONFIGURATION := $(COMPILER)|$(ALL_CFLAGS)|$(ALL_LDFLAGS)|$(LEVELS)
 HASH := $(shell printf '%s' "$(subst ",,$(CONFIGURATION))" | cksum | cut -d ' ' -f 1)
 O := $(BUILD)/$(HASH)
 
+JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 Q := $(if $(V),,@)
+submake = $(Q)$(MAKE) --no-print-directory -j$(JOBS)
 say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
 
 # ---- objects -------------------------------------------------------------------------------------
@@ -204,7 +206,7 @@ tests: all $(UNIT_TESTS) $(TEST_PROGRAMS) $(REPLAYS)
 
 test: NEED := build test
 test: dependencies
-	$(Q)$(MAKE) --no-print-directory tests
+	$(submake) tests
 	$(Q)sh tests/run.sh $(BUILD)
 
 asan: ; $(Q)$(MAKE) --no-print-directory test SANITIZE=address,undefined OPTIMIZE=-O1 BUILD=$(BUILD)/asan QUICK=1
@@ -214,7 +216,7 @@ tsan: ; $(Q)$(MAKE) --no-print-directory test SANITIZE=thread OPTIMIZE=-O1 BUILD
 # The golden digests alone: the same bits from every compiler and optimization level.
 golden: NEED := build test
 golden: dependencies
-	$(Q)$(MAKE) --no-print-directory tests
+	$(submake) all $(filter %/test_golden,$(UNIT_TESTS))
 	$(Q)sh tests/run.sh $(BUILD) golden
 
 docs: ; $(Q)python3 docs/make-errors.py && python3 docs/make-ir.py
@@ -224,7 +226,7 @@ check-math: all $(O)/tests/math/check_math
 
 bench: NEED := build test bench
 bench: dependencies
-	$(Q)$(MAKE) --no-print-directory all $(BENCHES)
+	$(submake) all $(BENCHES)
 	$(Q)for b in $(BENCHES); do echo "== $$(basename $$b)"; $$b || exit 1; done
 
 # Coverage-guided fuzzing with clang: make fuzz [FUZZ=fuzz_reader] [SECONDS=600]. New findings go to build/fuzz.
@@ -248,7 +250,7 @@ tidy: ; $(Q)clang-tidy --quiet $(filter %.c,$(filter-out tests/%,$(STYLED))) -- 
 
 demo: NEED := build demo
 demo: dependencies
-	$(Q)$(MAKE) --no-print-directory all
+	$(submake) all
 	$(Q)sh examples/demo.sh $(BUILD)/bin
 
 # ---- install -------------------------------------------------------------------------------------
