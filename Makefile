@@ -90,7 +90,7 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wundef -Wwrite-strings -Wst
   -Wmissing-prototypes -Wdouble-promotion -Wconversion $(if $(WERROR),-Werror)
 SANITIZERS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 DEFINES := -D_POSIX_C_SOURCE=200809L -DSEXPGPU_VERSION='"$(VERSION)"'
-ALL_CFLAGS := -std=c17 $(OPTIMIZE) -g -ffp-contract=off -fPIC -pthread $(DEFINES) $(WARNINGS) $(SANITIZERS) $(CFLAGS)
+ALL_CFLAGS := -std=c17 $(OPTIMIZE) -g -ffp-contract=off -fno-math-errno -fPIC -pthread $(DEFINES) $(WARNINGS) $(SANITIZERS) $(CFLAGS)
 ALL_LDFLAGS := -pthread $(SANITIZERS) $(LDFLAGS)
 LIBS_SEXP := -lcrypto -lm
 LIBS_CKPT := -ljansson -lz -lcrypto
