@@ -76,9 +76,9 @@ LIBCKPT_SOURCES := \
 LIBCKPT_HEADERS := libckpt/ckpt.h
 
 COMMON_SOURCES := \
-  tools/common/clock.c tools/common/experiment.c tools/common/failure.c tools/common/host.c \
-  tools/common/progress.c tools/common/records.c tools/common/report.c tools/common/settings.c \
-  tools/common/sink.c tools/common/status.c
+  tools/common/clock.c tools/common/experiment.c tools/common/failure.c tools/common/format.c \
+  tools/common/host.c tools/common/messages.c tools/common/progress.c tools/common/records.c \
+  tools/common/report.c tools/common/settings.c tools/common/sink.c tools/common/status.c
 RUN_SOURCES := tools/sexpgpu-run/main.c tools/sexpgpu-run/settings.c tools/sexpgpu-run/train.c
 TOOLS := sexpgpu-run
 

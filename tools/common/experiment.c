@@ -98,9 +98,8 @@ int tool_experiment_init(tool_experiment *experiment, const sexp_program *progra
   if (!experiment->slug || !experiment->choices || !take_memory(experiment, about, n_data) ||
       ckpt_sha256_bytes(experiment->choices_digest, experiment->choices, strlen(experiment->choices), NULL) !=
           CKPT_OK) {
-    fputs("E-CKPT-001: out of memory\n", stderr);
     tool_experiment_free(experiment);
-    return TOOL_STORAGE;
+    return tool_no_memory();
   }
   experiment->record = (ckpt_experiment){.slug = experiment->slug,
                                          .sources = experiment->sources,

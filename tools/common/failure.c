@@ -3,14 +3,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static const sexp_error_code codes[TOOL_N_CODES] = {
-#define SX_ERROR(area, number, name, title, hint, page) \
-  [TOOL_E_##name] = {"E-" #area "-" number, title, hint, page},
+static const struct {
+  const char *code, *hint;
+} codes[TOOL_N_CODES] = {
+#define SX_ERROR(area, number, name, title, hint, page) [TOOL_E_##name] = {"E-" #area "-" number, hint},
 #include "errors.def"
 #undef SX_ERROR
 };
-
-const sexp_error_code *tool_code_describe(tool_code code) { return &codes[code]; }
 
 int tool_fail(int status, tool_code code, const char *format, ...) {
   va_list arguments;
@@ -28,11 +27,7 @@ int tool_fail_ckpt(const ckpt_error *error) {
   return error->status == CKPT_IO ? TOOL_STORAGE : TOOL_INPUT;
 }
 
-void tool_print_messages(const sexp_messages *messages) {
-  for (size_t i = 0; i < sexp_messages_count(messages); i++) fputs(sexp_messages_get(messages, i)->text, stderr);
-}
-
-int tool_fail_sexp(sexp_status status, const sexp_messages *messages) {
-  tool_print_messages(messages);
-  return status == SEXP_STORAGE ? TOOL_STORAGE : TOOL_INPUT;
+int tool_no_memory(void) {
+  fputs("E-CKPT-001: out of memory\n", stderr);
+  return TOOL_STORAGE;
 }

@@ -1,9 +1,8 @@
-/* How the tools end: exit statuses, and errors in words on standard error. */
+/* How the tools end: exit statuses, and errors in words on standard error. Needs libckpt alone. */
 #ifndef TOOL_FAILURE_H
 #define TOOL_FAILURE_H
 
 #include "../../libckpt/ckpt.h"
-#include "../../libsexp/sexp.h"
 
 enum {
   TOOL_DONE = 0,
@@ -21,15 +20,11 @@ typedef enum tool_code {
   TOOL_N_CODES
 } tool_code;
 
-/* "E-ENV-001" and so on, with the texts of errors.def. */
-const sexp_error_code *tool_code_describe(tool_code code);
-
 /* Prints "E-CODE: message" and the row's hint; gives status back. */
 int tool_fail(int status, tool_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Prints an error of libckpt; TOOL_STORAGE or TOOL_INPUT. */
 int tool_fail_ckpt(const ckpt_error *error);
-/* Prints the messages; the exit status of the library's status. */
-int tool_fail_sexp(sexp_status status, const sexp_messages *messages);
-void tool_print_messages(const sexp_messages *messages);
+/* Prints E-CKPT-001; TOOL_STORAGE. */
+int tool_no_memory(void);
 
 #endif

@@ -5,17 +5,7 @@
 #include <string.h>
 
 #include "clock.h"
-
-const char *tool_grouped(char text[32], int64_t number) {
-  char digits[24];
-  int n = snprintf(digits, sizeof digits, "%" PRId64, number), at = 0;
-  for (int i = 0; i < n; i++) {
-    if (i > 0 && digits[i - 1] != '-' && (n - i) % 3 == 0) text[at++] = ' ';
-    text[at++] = digits[i];
-  }
-  text[at] = 0;
-  return text;
-}
+#include "format.h"
 
 void tool_progress_start(tool_progress *progress, bool shown, int64_t steps) {
   *progress = (tool_progress){.shown = shown, .steps = steps, .started_s = tool_clock_s()};

@@ -22,7 +22,5 @@ void tool_progress_rates(const tool_progress *progress, int64_t step, int64_t re
 void tool_progress_draw(tool_progress *progress, const sexp_step *step, int64_t records);
 /* Takes the line off the screen, so that words can be printed. */
 void tool_progress_clear(tool_progress *progress);
-/* "9 840" into text: an integer in groups of three. */
-const char *tool_grouped(char text[32], int64_t number);
 
 #endif

@@ -6,29 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "progress.h"
-
-const char *tool_bytes(char text[32], int64_t n_bytes) {
-  static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-  double size = (double)n_bytes;
-  size_t unit = 0;
-  for (; size >= 1024 && unit + 1 < sizeof units / sizeof units[0]; unit++) size /= 1024;
-  snprintf(text, 32, unit ? "%.1f %s" : "%.0f %s", size, units[unit]);
-  return text;
-}
+#include "format.h"
 
 static const char *base_name(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? slash + 1 : path;
 }
 
-static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
-
 static void say_experiment(FILE *to, const char *path, const sexp_description *about) {
   char steps[32];
   fprintf(to, "%-19s %s, run %s, seed %" PRId64 ", %s step%s of %" PRId64 " x %" PRId64 " record%s\n", "experiment",
-          base_name(path), about->run, about->seed, tool_grouped(steps, about->steps), plural(about->steps),
-          about->microbatches, about->batch, plural(about->microbatches * about->batch));
+          base_name(path), about->run, about->seed, tool_grouped(steps, about->steps), tool_plural(about->steps),
+          about->microbatches, about->batch, tool_plural(about->microbatches * about->batch));
   for (size_t i = 0; i < about->n_knobs; i++)
     if (strcmp(about->knobs[i].source, "default") != 0)
       fprintf(to, "%-19s %s = %s (%s)\n", "knob", about->knobs[i].name, about->knobs[i].value,
@@ -41,14 +30,14 @@ static void say_data(FILE *to, const sexp_run *run) {
   char records[32];
   for (size_t i = 0; i < n; i++)
     fprintf(to, "%-19s %s: %s, %s record%s, %s\n", "data", datas[i].name, base_name(datas[i].path),
-            tool_grouped(records, datas[i].n_records), plural(datas[i].n_records), datas[i].order);
+            tool_grouped(records, datas[i].n_records), tool_plural(datas[i].n_records), datas[i].order);
 }
 
 static void say_model(FILE *to, const sexp_description *about) {
   char elements[32], bytes[32], state[32];
   fprintf(to, "%-19s %zu parameter%s, %s element%s, %s", "model", about->n_parameters,
-          plural((int64_t)about->n_parameters), tool_grouped(elements, about->parameter_elements),
-          plural(about->parameter_elements), tool_bytes(bytes, about->parameter_bytes));
+          tool_plural((int64_t)about->n_parameters), tool_grouped(elements, about->parameter_elements),
+          tool_plural(about->parameter_elements), tool_bytes(bytes, about->parameter_bytes));
   if (about->state_bytes) fprintf(to, "; the optimizer keeps %s of state", tool_bytes(state, about->state_bytes));
   fputc('\n', to);
 }
@@ -64,13 +53,13 @@ static void say_machine(FILE *to, const sexp_description *about, const sexp_run 
   sexp_run_engine(run, &engine);
   char built[32], nodes[32], bytes[32], bound[32];
   fprintf(to, "%-19s %s nodes, %s after optimization, %s group%s, ", "graph", tool_grouped(built, about->n_nodes_built),
-          tool_grouped(nodes, about->n_nodes), tool_grouped(bytes, about->n_groups), plural(about->n_groups));
-  fprintf(to, "%" PRId64 " product%s, %" PRId64 " convolution%s\n", about->n_products, plural(about->n_products),
-          about->n_convolutions, plural(about->n_convolutions));
+          tool_grouped(nodes, about->n_nodes), tool_grouped(bytes, about->n_groups), tool_plural(about->n_groups));
+  fprintf(to, "%" PRId64 " product%s, %" PRId64 " convolution%s\n", about->n_products, tool_plural(about->n_products),
+          about->n_convolutions, tool_plural(about->n_convolutions));
   fprintf(to, "%-19s %s a step, at least %s; parameters and state %s\n", "memory",
           tool_bytes(bytes, about->step_bytes), tool_bytes(bound, about->step_bytes_bound),
           tool_bytes(nodes, about->parameter_bytes + about->state_bytes));
-  fprintf(to, "%-19s cpu, %d thread%s, %s\n", "device", engine.threads, plural(engine.threads), engine.simd);
+  fprintf(to, "%-19s cpu, %d thread%s, %s\n", "device", engine.threads, tool_plural(engine.threads), engine.simd);
 }
 
 bool tool_report_make(tool_report *report, const char *path, const sexp_program *program, const sexp_run *run,

@@ -19,7 +19,4 @@ bool tool_report_make(tool_report *report, const char *path, const sexp_program 
 void tool_report_print(const tool_report *report, const char *details, FILE *to);
 void tool_report_free(tool_report *report);
 
-/* "14.2 MiB" into text. */
-const char *tool_bytes(char text[32], int64_t n_bytes);
-
 #endif

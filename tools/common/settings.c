@@ -122,12 +122,15 @@ static void print_option(const tool_setting *setting) {
   printf("  %-26s %s\n", left, setting->help);
 }
 
+/* The length of the program's name: the tool without a subcommand. */
+static int program_length(const tool_usage *usage) { return (int)strcspn(usage->tool, " "); }
+
 static void print_help(const tool_usage *usage) {
   printf("usage: %s [OPTION]... %s\n%s\n\n", usage->tool, usage->operands, usage->purpose);
   for (size_t i = 0; i < usage->n_settings; i++)
     if (usage->settings[i].option && usage->settings[i].kind != TOOL_LATER) print_option(&usage->settings[i]);
   printf("      --help               this text\n      --version            the version\n");
-  printf("\nman %s says everything.\n", usage->tool);
+  printf("\nman %.*s says everything.\n", program_length(usage), usage->tool);
 }
 
 static const tool_setting *find_long(const tool_usage *usage, const char *name, size_t n) {
@@ -187,7 +190,7 @@ static int read_letters(reading *r, const char *argument) {
 
 static bool asks_for_words(const tool_usage *usage, const char *argument) {
   if (strcmp(argument, "--help") == 0) print_help(usage);
-  else if (strcmp(argument, "--version") == 0) printf("%s %s\n", usage->tool, SEXPGPU_VERSION);
+  else if (strcmp(argument, "--version") == 0) printf("%.*s %s\n", program_length(usage), usage->tool, SEXPGPU_VERSION);
   else return false;
   return true;
 }

@@ -34,7 +34,7 @@ typedef struct tool_setting {
 } tool_setting;
 
 typedef struct tool_usage {
-  const char *tool;     /* "sexpgpu-run" */
+  const char *tool;     /* "sexpgpu-run", or with a subcommand "sexpgpu-checkpoint diff" */
   const char *operands; /* "FILE" */
   const char *purpose;  /* one line */
   const tool_setting *settings;

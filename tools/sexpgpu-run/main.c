@@ -5,13 +5,10 @@
 #include <unistd.h>
 
 #include "../common/failure.h"
+#include "../common/format.h"
 #include "../common/host.h"
+#include "../common/messages.h"
 #include "train.h"
-
-static int no_memory(void) {
-  fputs("E-CKPT-001: out of memory\n", stderr);
-  return TOOL_STORAGE;
-}
 
 static int compile(training *t) {
   const run_settings *s = t->settings;
@@ -72,7 +69,7 @@ static int describe(training *t) {
   t->status.run = t->experiment.slug;
   if (t->records.json && tool_report_make(&t->report, s->file, t->program, t->run, &t->experiment, &t->mode))
     return TOOL_DONE;
-  return no_memory();
+  return tool_no_memory();
 }
 
 static void print_report(training *t) {
@@ -88,7 +85,7 @@ static int announce(training *t) {
   size_t room = 128;
   for (const char *c = t->experiment.choices; *c; c++) room++;
   char *metadata = malloc(room);
-  if (!metadata) return no_memory();
+  if (!metadata) return tool_no_memory();
   snprintf(metadata, room, "{\"choices\": %s, \"device\": \"cpu, numerics 1\"}", t->experiment.choices);
   int status = tool_record_manifest(&t->records, &t->experiment.record);
   if (!status) status = tool_record_annotation(&t->records, "lowering", 0, t->report.text, metadata);
@@ -101,7 +98,7 @@ static int gather_overrides(training *t) {
   const sexp_description *about = sexp_program_describe(t->program);
   t->status.steps = about->steps;
   t->overrides = calloc(about->n_knobs + 1, sizeof *t->overrides);
-  if (!t->overrides) return no_memory();
+  if (!t->overrides) return tool_no_memory();
   for (size_t i = 0; i < about->n_knobs; i++)
     if (strcmp(about->knobs[i].source, "override") == 0) t->overrides[t->status.n_overrides++] = about->knobs[i].name;
   t->status.overrides = t->overrides;

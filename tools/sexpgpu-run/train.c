@@ -8,6 +8,8 @@
 
 #include "../common/clock.h"
 #include "../common/failure.h"
+#include "../common/format.h"
+#include "../common/messages.h"
 
 static volatile sig_atomic_t stop_signal;
 
