@@ -1,7 +1,9 @@
 /* Checkpoints: writing, listing, opening, verifying. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "arrays.h"
 #include "dtype.h"
@@ -105,6 +107,10 @@ ckpt_status ckpt_checkpoint_write(ckpt_written *written, ckpt_location *location
   return status;
 }
 
+ckpt_status ckpt_checkpoint_remove(ckpt_location *location, int64_t step, ckpt_error *error) {
+  return location->ops->remove(location, step, is_complete(location, step), error);
+}
+
 /* ---- Opening ---- */
 
 struct ckpt_checkpoint {
@@ -133,6 +139,11 @@ static ckpt_status open_listed(ckpt_file **out, const char *directory, const ckp
   }
   free(path);
   return status;
+}
+
+ckpt_status ck_checkpoint_open_file(ckpt_file **out, const ckpt_checkpoint *checkpoint, const ckpt_file_entry *entry,
+                                    ckpt_error *error) {
+  return open_listed(out, checkpoint->path, entry, error);
 }
 
 static ckpt_status check_sizes(const char *directory, const ckpt_experiment *experiment, ckpt_error *error) {
@@ -229,9 +240,17 @@ static ckpt_status open_parts(ckpt_checkpoint *checkpoint, ckpt_error *error) {
   return status;
 }
 
+static ckpt_status check_directory(const char *path, ckpt_error *error) {
+  struct stat status;
+  if (stat(path, &status) != 0) return ck_fail(error, CK_E_CHECKPOINT_OPEN, path, -1, errno, "expected a directory");
+  if (S_ISDIR(status.st_mode)) return CKPT_OK;
+  return ck_fail(error, CK_E_CHECKPOINT_OPEN, path, -1, ENOTDIR, "expected a directory");
+}
+
 ckpt_status ckpt_checkpoint_open_path(ckpt_checkpoint **out, const char *path, ckpt_error *error) {
   *out = NULL;
   ckpt_status status = ck_refuse_s3(path, error);
+  if (status == CKPT_OK) status = check_directory(path, error);
   if (status != CKPT_OK) return status;
   ckpt_checkpoint *checkpoint = ck_take(1, sizeof *checkpoint);
   if (!checkpoint) return ck_no_memory(error, sizeof *checkpoint);
@@ -280,6 +299,21 @@ void ckpt_checkpoint_close(ckpt_checkpoint *checkpoint) {
   free(checkpoint);
 }
 
+const char *ckpt_checkpoint_path(const ckpt_checkpoint *checkpoint) { return checkpoint->path; }
+
+const char *ckpt_checkpoint_text(const ckpt_checkpoint *checkpoint, size_t *n_out) {
+  return ck_experiment_source(checkpoint->experiment, n_out);
+}
+
+uint64_t ckpt_checkpoint_n_bytes(const ckpt_checkpoint *checkpoint) {
+  const ckpt_experiment *experiment = ck_experiment_public(checkpoint->experiment);
+  size_t n = 0;
+  ck_experiment_source(checkpoint->experiment, &n);
+  uint64_t n_bytes = n;
+  for (size_t i = 0; i < experiment->n_files; i++) n_bytes += experiment->files[i].size;
+  return n_bytes;
+}
+
 const ckpt_experiment *ckpt_checkpoint_experiment(const ckpt_checkpoint *checkpoint) {
   return ck_experiment_public(checkpoint->experiment);
 }
@@ -323,15 +357,20 @@ static ckpt_status digest_tensors(ckpt_digest *digest, ckpt_kind kind, const ckp
   return CKPT_OK;
 }
 
-static ckpt_status verify_digest(const ckpt_checkpoint *checkpoint, ckpt_error *error) {
-  const char *told = ckpt_checkpoint_experiment(checkpoint)->digest;
-  char found[CKPT_SHA256_TEXT];
+ckpt_status ckpt_checkpoint_digest(char out[CKPT_SHA256_TEXT], const ckpt_checkpoint *checkpoint, ckpt_error *error) {
   ckpt_digest *digest = NULL;
   ckpt_status status = ckpt_digest_new(&digest, error);
   if (status == CKPT_OK) status = digest_tensors(digest, CKPT_PARAMETER, checkpoint->parameters, error);
   if (status == CKPT_OK) status = digest_tensors(digest, CKPT_STATE, checkpoint->states, error);
-  if (status == CKPT_OK) status = ckpt_digest_finish(found, digest, error);
+  if (status == CKPT_OK) status = ckpt_digest_finish(out, digest, error);
   ckpt_digest_free(digest);
+  return status;
+}
+
+static ckpt_status verify_digest(const ckpt_checkpoint *checkpoint, ckpt_error *error) {
+  const char *told = ckpt_checkpoint_experiment(checkpoint)->digest;
+  char found[CKPT_SHA256_TEXT];
+  ckpt_status status = ckpt_checkpoint_digest(found, checkpoint, error);
   if (status == CKPT_OK && strcmp(found, told) != 0)
     status = ck_fail(error, CK_E_DIGEST, checkpoint->path, -1, 0, "expected %s, found %s", told, found);
   return status;

@@ -4,7 +4,8 @@
  * and one rename shows it. Its writer holds a lock (flock) on the temporary directory, which ends with the process
  * whatever ends it: so the next writer removes exactly what killed ones left. Where step-<n> is there already the two
  * are exchanged in one call; where the system has no such call the old one steps aside as .old-step-<n>-…, and the
- * next writer puts it back if the new one never came. */
+ * next writer puts it back if the new one never came. A copy is made in .copy-step-<n>, locked alike, which stays where
+ * the copy ends early: the next one goes on in it. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* renameat2 */
 #endif
@@ -39,7 +40,7 @@ typedef struct staged {
 
 static directory *directory_of(ckpt_location *location) { return (directory *)(void *)location; }
 
-static const char temporary[] = ".tmp-step-", aside[] = ".old-step-";
+static const char temporary[] = ".tmp-step-", aside[] = ".old-step-", copying[] = ".copy-step-";
 
 /* The n of "<prefix><n>" with nothing after it but, where `more`, "-…". */
 static bool parse_step(int64_t *out, const char *name, const char *prefix, bool more) {
@@ -163,27 +164,105 @@ static ckpt_status make_directory(staged *stage, directory *place, ckpt_error *e
 
 static void end_stage(ckpt_location *location, ck_output *output) {
   staged *stage = (void *)output;
+  bool remove = !stage->published && !output->leave;
   ck_files_clear(&stage->files);
-  if (stage->fd >= 0 && !stage->published) ck_remove_directory(directory_of(location)->fd, stage->name);
+  if (stage->fd >= 0 && remove) ck_remove_directory(directory_of(location)->fd, stage->name);
   if (stage->fd >= 0) close(stage->fd);
   free(stage->name);
   free(stage->path);
   free(stage);
 }
 
-static ckpt_status begin_stage(ck_output **out, ckpt_location *location, int64_t step, ckpt_error *error) {
+static ckpt_status new_stage(ck_output **out, ckpt_location *location, int64_t step,
+                             ckpt_status (*make)(staged *, directory *, ckpt_error *), ckpt_error *error) {
   *out = NULL;
   staged *stage = ck_take(1, sizeof *stage);
   if (!stage) return ck_no_memory(error, sizeof *stage);
   stage->step = step;
   stage->fd = -1;
   clean(directory_of(location));
-  ckpt_status status = make_directory(stage, directory_of(location), error);
+  ckpt_status status = make(stage, directory_of(location), error);
   if (status == CKPT_OK) status = ck_files_init(&stage->files, stage->fd, stage->path, false, error);
   if (status == CKPT_OK)
     *out = &stage->files.output;
   else
     end_stage(location, &stage->files.output);
+  return status;
+}
+
+static ckpt_status begin_stage(ck_output **out, ckpt_location *location, int64_t step, ckpt_error *error) {
+  return new_stage(out, location, step, make_directory, error);
+}
+
+/* ---- Copies ---- */
+
+/* The directory of the copies of a step, made or found, locked; -1 and errno. */
+static int lock_copy(directory *place, const char *name) {
+  for (int i = 0; i < MOST_TRIES; i++) {
+    if (mkdirat(place->fd, name, 0777) != 0 && errno != EEXIST) return -1;
+    int fd = ck_open_directory(place->fd, name);
+    if (fd < 0 && errno != ENOENT) return -1;
+    if (fd < 0) continue;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      close(fd);
+      errno = EWOULDBLOCK;
+      return -1;
+    }
+    if (is_there(place, name, fd)) return fd;
+    close(fd);
+  }
+  errno = ENOENT;
+  return -1;
+}
+
+static ckpt_status make_copy(staged *stage, directory *place, ckpt_error *error) {
+  stage->name = ck_print("%s%lld", copying, (long long)stage->step);
+  stage->path = stage->name ? ck_join(place->location.name, stage->name) : NULL;
+  if (!stage->path) return ck_no_memory(error, 0);
+  stage->fd = lock_copy(place, stage->name);
+  if (stage->fd >= 0) return CKPT_OK;
+  if (errno == EWOULDBLOCK)
+    return ck_fail(error, CK_E_WRITE, stage->path, -1, errno, "another copy of this step is being made");
+  return ck_fail_write(error, place->location.name, stage->name, "making it");
+}
+
+/* Whether `name` is one of the files, whole. */
+static const ckpt_file_entry *find_whole(const staged *stage, const char *name, const ckpt_file_entry *files,
+                                         size_t n_files) {
+  char found[CKPT_SHA256_TEXT];
+  struct stat status;
+  for (size_t i = 0; i < n_files; i++) {
+    if (strcmp(files[i].name, name) != 0) continue;
+    if (fstatat(stage->fd, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode)) return NULL;
+    if ((uint64_t)status.st_size != files[i].size) return NULL;
+    char *path = ck_join(stage->path, name);
+    bool same = path && ckpt_sha256_file(found, path, NULL) == CKPT_OK && strcmp(found, files[i].sha256) == 0;
+    free(path);
+    return same ? &files[i] : NULL;
+  }
+  return NULL;
+}
+
+static ckpt_status take_up(ck_output **out, ckpt_location *location, int64_t step, const ckpt_file_entry *files,
+                           size_t n_files, ckpt_error *error) {
+  ckpt_status status = new_stage(out, location, step, make_copy, error);
+  if (status != CKPT_OK) return status;
+  staged *stage = (void *)*out;
+  size_t n = 0;
+  char **names = ck_list_names(&n, stage->fd);
+  if (!names) status = ck_fail_write(error, stage->path, NULL, "listing it");
+  for (size_t i = 0; i < n && status == CKPT_OK; i++) {
+    const ckpt_file_entry *whole = find_whole(stage, names[i], files, n_files);
+    if (whole)
+      status = ck_output_keep(&stage->files.output, whole, error);
+    else if (unlinkat(stage->fd, names[i], 0) != 0)
+      status = ck_fail_write(error, stage->path, names[i], "removing it");
+  }
+  ck_free_names(names, n);
+  if (status == CKPT_OK) return CKPT_OK;
+  (*out)->leave = true;
+  end_stage(location, *out);
+  *out = NULL;
   return status;
 }
 
@@ -297,7 +376,7 @@ static void close_directory(ckpt_location *location) {
   free(place);
 }
 
-static const ck_location_ops directory_ops = {close_directory, list_steps, begin_stage,
+static const ck_location_ops directory_ops = {close_directory, list_steps, begin_stage, take_up,
                                               publish,         end_stage,  remove_step};
 
 /* mkdir of the path and all before it; 0, or -1 and errno. */

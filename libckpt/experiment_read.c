@@ -13,6 +13,8 @@ enum { LARGEST_EXPERIMENT = 1 << 30 };
 struct ck_experiment {
   ckpt_experiment public;
   json_t *root;
+  char *source; /* NULL: parsed from borrowed text */
+  size_t n_source;
   char *owned_extra, *owned_choices;
   ckpt_text_file *sources;
   ckpt_knob *knobs; /* values owned */
@@ -23,6 +25,11 @@ struct ck_experiment {
 };
 
 const ckpt_experiment *ck_experiment_public(const ck_experiment *experiment) { return &experiment->public; }
+
+const char *ck_experiment_source(const ck_experiment *experiment, size_t *n_out) {
+  *n_out = experiment->n_source;
+  return experiment->source;
+}
 
 void ck_experiment_free(ck_experiment *experiment) {
   if (!experiment) return;
@@ -37,6 +44,7 @@ void ck_experiment_free(ck_experiment *experiment) {
   free(experiment->owned_choices);
   free(experiment->owned_extra);
   json_decref(experiment->root);
+  free(experiment->source);
   free(experiment);
 }
 
@@ -309,8 +317,13 @@ static ckpt_status parse_file(ck_experiment **out, const ckpt_file *file, ckpt_e
   char *text = NULL;
   ckpt_status status = ck_file_text(&text, file, 0, (size_t)size, error);
   if (status == CKPT_OK) status = ck_experiment_parse(out, ckpt_file_path(file), text, (size_t)size, error);
-  free(text);
-  return status;
+  if (status != CKPT_OK) {
+    free(text);
+    return status;
+  }
+  (*out)->source = text;
+  (*out)->n_source = (size_t)size;
+  return CKPT_OK;
 }
 
 ckpt_status ck_experiment_open(ck_experiment **out, const char *directory, ckpt_error *error) {

@@ -12,9 +12,13 @@ typedef struct ck_location_ops {
   /* Begins step-<step>: its files are written through *stage, and seen by no reader until publish. Removes what
    * killed writers left. */
   ckpt_status (*stage)(ck_output **stage, ckpt_location *location, int64_t step, ckpt_error *error);
+  /* The same for a copy, which goes on where an earlier one ended: of what that one left, those files that have the
+   * size and SHA-256 of one of `files` are finished files of the stage, and all else is removed. */
+  ckpt_status (*take_up)(ck_output **stage, ckpt_location *location, int64_t step, const ckpt_file_entry *files,
+                         size_t n_files, ckpt_error *error);
   /* Makes the files durable and shows them at once, in place of what step-<step> held. */
   ckpt_status (*publish)(ckpt_location *location, ck_output *stage, ckpt_error *error);
-  /* Ends a stage; one that was not published leaves nothing. */
+  /* Ends a stage; one that was not published leaves nothing, or its finished files with `leave`. */
   void (*end)(ckpt_location *location, ck_output *stage);
   /* Removes step-<step>; a torn one only if nothing but files of checkpoints is in it. */
   ckpt_status (*remove)(ckpt_location *location, int64_t step, bool complete, ckpt_error *error);

@@ -55,3 +55,13 @@ ckpt_status ck_output_end(ck_output *output, ckpt_error *error) {
   output->n_files++;
   return CKPT_OK;
 }
+
+ckpt_status ck_output_keep(ck_output *output, const ckpt_file_entry *entry, ckpt_error *error) {
+  ckpt_file_entry *grown = ck_grow(output->files, output->n_files, &output->room, sizeof *grown);
+  if (grown) output->files = grown;
+  char *name = grown ? ck_copy_text(entry->name) : NULL;
+  if (!name) return ck_no_memory(error, 0);
+  grown[output->n_files] = *entry;
+  grown[output->n_files++].name = name;
+  return CKPT_OK;
+}

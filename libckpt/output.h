@@ -23,6 +23,7 @@ struct ck_output {
   uint64_t size;
   ckpt_file_entry *files; /* finished, in the order in which they were; names owned */
   size_t n_files, room;
+  bool leave; /* what was finished stays where the output ends unpublished, for a copy that takes it up */
 };
 
 ckpt_status ck_output_init(ck_output *output, const ck_output_ops *ops, ckpt_error *error);
@@ -30,6 +31,9 @@ void ck_output_clear(ck_output *output);
 ckpt_status ck_output_begin(ck_output *output, const char *name, ckpt_error *error);
 ckpt_status ck_output_write(ck_output *output, const void *bytes, size_t n_bytes, ckpt_error *error);
 ckpt_status ck_output_end(ck_output *output, ckpt_error *error);
+
+/* Counts a file that is there already among the finished ones. */
+ckpt_status ck_output_keep(ck_output *output, const ckpt_file_entry *entry, ckpt_error *error);
 
 /* Writes stem.safetensors, or its shards and their index. The arrays are in order of their paths, and checked. */
 ckpt_status ck_safetensors_write(ck_output *output, const char *stem, const ckpt_array *const *arrays, size_t n,
