@@ -236,10 +236,10 @@ static void add_window(growth *g) {
   if (windows != SX_NO_NODE && below(g, 2)) with_ints(g, SX_OP_FOLD, windows, ints, 4);
 }
 
-static void add_along(growth *g, sx_op op, sx_id a, int n_flags) {
+static void add_along(growth *g, sx_op op, sx_id a) {
   if (!at(g, a)->rank) return;
-  int64_t ints[2] = {below(g, at(g, a)->rank), below(g, 2)};
-  with_ints(g, op, a, ints, 1 + (uint32_t)n_flags);
+  int64_t axis = below(g, at(g, a)->rank);
+  with_ints(g, op, a, &axis, 1);
 }
 
 static void add_reduction(growth *g) {
@@ -345,7 +345,11 @@ static void add_leaf(growth *g) {
   int rank;
   random_shape(g, dims, &rank);
   switch (below(g, 4)) {
-    case 0: sx_const(g->graph, dtypes[below(g, 8)], rank, dims, (double)below(g, 2)); break;
+    case 0: {
+      sx_dtype dtype = dtypes[below(g, 8)];
+      sx_const(g->graph, dtype, rank, dims, (double)below(g, 2));
+      break;
+    }
     case 1:
       if (rank) axis = below(g, rank);
       try_add(g, &(sx_spec){.op = SX_OP_IOTA, .dtype = SX_I32, .rank = rank, .dims = dims, .ints = &axis, .n_ints = 1});
@@ -366,7 +370,7 @@ static void add_any(growth *g) {
     case 7: add_pad(g); break;
     case 8: add_concat(g); break;
     case 9: add_window(g); break;
-    case 10: add_along(g, SX_OP_REVERSE, any_node(g), 0); break;
+    case 10: add_along(g, SX_OP_REVERSE, any_node(g)); break;
     case 11: case 12: add_reduction(g); break;
     case 13: add_product(g); break;
     case 14: add_convolution(g); break;
@@ -374,7 +378,8 @@ static void add_any(growth *g) {
     case 16: add_sort(g); break;
     case 17: add_scan(g); break;
     case 18: add_draw(g); break;
-    case 19: add_along(g, below(g, 2) ? SX_OP_ARGMAX : SX_OP_ARGMIN, node_of(g, SX_F32), 0); break;
+    case 19: add_along(g, SX_OP_ARGMAX, node_of(g, SX_F32)); break;
+    case 24: add_along(g, SX_OP_ARGMIN, node_of(g, SX_F32)); break;
     default: add_element(g); break;
   }
 }
