@@ -72,9 +72,22 @@ static uint32_t find_value(const sx_group *group, sx_id node) {
 }
 
 static bool in_task(const sx_task *task, sx_id node) {
-  for (uint32_t i = 0; i < task->n_nodes; i++)
-    if (task->nodes[i] == node) return true;
-  return false;
+  uint32_t low = 0, high = task->n_nodes;
+  while (low < high) {
+    uint32_t middle = (low + high) / 2;
+    if (task->nodes[middle] < node) low = middle + 1;
+    else high = middle;
+  }
+  return low < task->n_nodes && task->nodes[low] == node;
+}
+
+/* The node of the task that the input is, itself or reshaped; else the input. */
+static sx_id in_task_or_input(const sx_graph *graph, const sx_task *task, sx_id input) {
+  for (sx_id id = input;;) {
+    if (in_task(task, id)) return id;
+    if (sx_node_at(graph, id)->op != SX_OP_RESHAPE) return input;
+    id = sx_node_at(graph, id)->inputs[0];
+  }
 }
 
 static void add_value(preparing *p, sx_id id, value_kind kind) {
@@ -88,7 +101,7 @@ static void add_inputs(preparing *p, const sx_task *task) {
   for (uint32_t i = 0; i < task->n_nodes; i++) {
     const sx_node *node = sx_node_at(p->plan->graph, task->nodes[i]);
     for (uint32_t k = 0; k < node->n_inputs; k++) {
-      sx_id input = node->inputs[k];
+      sx_id input = in_task_or_input(p->plan->graph, task, node->inputs[k]);
       if (in_task(task, input) || find_value(p->group, input) != UINT32_MAX) continue;
       add_value(p, input, VALUE_READ);
       value *one = &p->group->values[p->group->n_values - 1];
@@ -99,13 +112,13 @@ static void add_inputs(preparing *p, const sx_task *task) {
   p->group->n_inputs = p->group->n_values;
 }
 
-static void add_instruction(preparing *p, sx_id id) {
+static void add_instruction(preparing *p, const sx_task *task, sx_id id) {
   const sx_node *node = sx_node_at(p->plan->graph, id);
   instruction *one = &p->group->instructions[p->group->n_instructions];
   *one = (instruction){.op = node->op, .to = node->dtype, .n_inputs = node->n_inputs};
   one->from = sx_node_at(p->plan->graph, node->inputs[node->op == SX_OP_WHERE])->dtype;
   for (uint32_t k = 0; k < node->n_inputs; k++) {
-    one->inputs[k] = find_value(p->group, node->inputs[k]);
+    one->inputs[k] = find_value(p->group, in_task_or_input(p->plan->graph, task, node->inputs[k]));
     p->group->values[one->inputs[k]].last = p->group->n_instructions;
   }
   one->out = find_value(p->group, id);
@@ -222,7 +235,7 @@ sx_group *sx_group_new(const sx_plan *plan, const sx_task *task, const sx_kernel
   group->instructions = SX_NEW_N(arena, instruction, task->n_nodes);
   add_inputs(&p, task);
   for (uint32_t i = 0; i < task->n_nodes; i++) add_value(&p, task->nodes[i], task->stored[i] ? VALUE_DIRECT : VALUE_SLOT);
-  for (uint32_t i = 0; i < task->n_nodes; i++) add_instruction(&p, task->nodes[i]);
+  for (uint32_t i = 0; i < task->n_nodes; i++) add_instruction(&p, task, task->nodes[i]);
   cut_tiles(group, longest_tile(&p));
   for (uint32_t i = 0; i < group->n_values; i++) {
     value *one = &group->values[i];

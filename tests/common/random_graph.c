@@ -129,6 +129,13 @@ static void add_element(growth *g) {
     g->graph->nodes.n = before;
 }
 
+/* A value worked on in another shape and brought back. */
+static sx_id flat_and_back(growth *g, sx_id a) {
+  int64_t n = sx_node_elements(at(g, a));
+  sx_id flat = sx_unary(g->graph, SX_OP_ABS, sx_reshape(g->graph, a, 1, &n));
+  return sx_reshape(g->graph, flat, at(g, a)->rank, at(g, a)->dims);
+}
+
 /* Some element nodes on each other and on what has their shape, for groups of several nodes. */
 static void add_chain(growth *g) {
   static const sx_op ops[] = {SX_OP_ADD, SX_OP_MUL, SX_OP_SUB, SX_OP_MAX, SX_OP_EXP, SX_OP_NEG, SX_OP_SQRT, SX_OP_LT,
@@ -142,6 +149,7 @@ static void add_chain(growth *g) {
   for (int64_t left = 2 + below(g, 9); left > 0; left--) {
     sx_op op = ops[below(g, 9)];
     if (op == SX_OP_WHERE && !n_masks) continue;
+    if (below(g, 6) == 0) values[n - 1] = flat_and_back(g, values[n - 1]);
     sx_id inputs[3], id, k = op == SX_OP_WHERE;
     if (k) inputs[0] = masks[below(g, n_masks)];
     for (; k < (sx_id)sx_op_describe(op)->n_inputs; k++) inputs[k] = values[below(g, 2) ? n - 1 : below(g, n)];
