@@ -23,7 +23,7 @@ def files(*ends):
 
 
 def read(name):
-    with open(name, encoding="utf-8") as f:
+    with open(name, encoding="utf-8", errors="replace") as f:
         return f.read()
 
 
