@@ -1,7 +1,7 @@
 /* Element groups, tile by tile.
  *
- * The elements of a group's shape, in row-major order, are cut into tiles of about TILE elements. Of each
- * tile every instruction computes one node, from operands that are contiguous: an input that lies so is used
+ * The elements of a group's shape, in row-major order, are cut into tiles, so short that all that a group
+ * touches of one tile stays in the first-level cache. Of each tile every instruction computes one node, from operands that are contiguous: an input that lies so is used
  * where it lies, a result that is stored goes straight to its buffer, and everything else is a slot, a piece
  * of scratch as long as a tile. Inputs seen through other strides are read into a slot when first needed;
  * those that look the same in every tile (a scalar, a bias, when tiles are whole rows) only once a thread.
@@ -13,7 +13,10 @@
 #include "../pass/plan_parts.h"
 
 enum {
-  TILE = 1024,
+  TILE_BYTES = 1 << 14,    /* of all operands of a tile together */
+  SHORTEST_TILE = 256,     /* elements: shorter, the calls cost more than the cache saves */
+  LONGEST_TILE = 1024,
+  TILE_MULTIPLE = 32,      /* elements that kernels take at once */
   SLOT_GAP = 64,           /* bytes between slots, so that slots do not share low address bits */
   LEAST_WORK = 1 << 16,    /* of a thread, in simple operations: below, waking one costs more */
   VALUES = SX_GROUP_NODES * 4
@@ -69,9 +72,22 @@ static uint32_t find_value(const sx_group *group, sx_id node) {
 }
 
 static bool in_task(const sx_task *task, sx_id node) {
-  for (uint32_t i = 0; i < task->n_nodes; i++)
-    if (task->nodes[i] == node) return true;
-  return false;
+  uint32_t low = 0, high = task->n_nodes;
+  while (low < high) {
+    uint32_t middle = (low + high) / 2;
+    if (task->nodes[middle] < node) low = middle + 1;
+    else high = middle;
+  }
+  return low < task->n_nodes && task->nodes[low] == node;
+}
+
+/* The node of the task that the input is, itself or reshaped; else the input. */
+static sx_id in_task_or_input(const sx_graph *graph, const sx_task *task, sx_id input) {
+  for (sx_id id = input;;) {
+    if (in_task(task, id)) return id;
+    if (sx_node_at(graph, id)->op != SX_OP_RESHAPE) return input;
+    id = sx_node_at(graph, id)->inputs[0];
+  }
 }
 
 static void add_value(preparing *p, sx_id id, value_kind kind) {
@@ -85,7 +101,7 @@ static void add_inputs(preparing *p, const sx_task *task) {
   for (uint32_t i = 0; i < task->n_nodes; i++) {
     const sx_node *node = sx_node_at(p->plan->graph, task->nodes[i]);
     for (uint32_t k = 0; k < node->n_inputs; k++) {
-      sx_id input = node->inputs[k];
+      sx_id input = in_task_or_input(p->plan->graph, task, node->inputs[k]);
       if (in_task(task, input) || find_value(p->group, input) != UINT32_MAX) continue;
       add_value(p, input, VALUE_READ);
       value *one = &p->group->values[p->group->n_values - 1];
@@ -96,22 +112,44 @@ static void add_inputs(preparing *p, const sx_task *task) {
   p->group->n_inputs = p->group->n_values;
 }
 
-static void add_instruction(preparing *p, sx_id id) {
+static void add_instruction(preparing *p, const sx_task *task, sx_id id) {
   const sx_node *node = sx_node_at(p->plan->graph, id);
   instruction *one = &p->group->instructions[p->group->n_instructions];
   *one = (instruction){.op = node->op, .to = node->dtype, .n_inputs = node->n_inputs};
   one->from = sx_node_at(p->plan->graph, node->inputs[node->op == SX_OP_WHERE])->dtype;
   for (uint32_t k = 0; k < node->n_inputs; k++) {
-    one->inputs[k] = find_value(p->group, node->inputs[k]);
+    one->inputs[k] = find_value(p->group, in_task_or_input(p->plan->graph, task, node->inputs[k]));
     p->group->values[one->inputs[k]].last = p->group->n_instructions;
   }
   one->out = find_value(p->group, id);
   p->group->values[one->out].last = p->group->n_instructions++;
 }
 
-/* The length of a stretch in which some input lies in one piece or after which it repeats, nearest to a tile:
- * the largest that a tile holds (*below; 1: none), and the smallest that does not fit one (*above; n). */
-static void find_pieces(const sx_group *group, int64_t *below, int64_t *above) {
+/* Values alive at one instruction at most, inputs and stored results all the time. */
+static int64_t count_live(preparing *p) {
+  const sx_group *group = p->group;
+  int64_t *ends = SX_NEW_N(p->arena, int64_t, group->n_instructions), live = 0, most = 0, steady = group->n_inputs;
+  for (uint32_t i = group->n_inputs; i < group->n_values; i++) {
+    if (group->values[i].kind == VALUE_SLOT) ends[group->values[i].last]++;
+    else steady++;
+  }
+  for (uint32_t i = 0; i < group->n_instructions; i++) {
+    live += group->values[group->instructions[i].out].kind == VALUE_SLOT;
+    if (live > most) most = live;
+    live -= ends[i];
+  }
+  return steady + most;
+}
+
+static int64_t longest_tile(preparing *p) {
+  int64_t n = TILE_BYTES / (4 * count_live(p));
+  if (n < SHORTEST_TILE) return SHORTEST_TILE;
+  return n > LONGEST_TILE ? LONGEST_TILE : n / TILE_MULTIPLE * TILE_MULTIPLE;
+}
+
+/* The length of a stretch in which some input lies in one piece or after which it repeats: the largest that
+ * fits a tile of at most `longest` elements (*below; 1: none), and the smallest that does not (*above; n). */
+static void find_pieces(const sx_group *group, int64_t longest, int64_t *below, int64_t *above) {
   *below = 1;
   *above = group->n;
   for (uint32_t i = 0; i < group->n_inputs; i++) {
@@ -119,19 +157,19 @@ static void find_pieces(const sx_group *group, int64_t *below, int64_t *above) {
     int64_t size = 1;
     for (int axis = walk->rank - 1; axis > 0; axis--) {
       size *= walk->dims[axis];
-      if (size <= TILE && size > *below) *below = size;
-      if (size > TILE && size < *above) *above = size;
+      if (size <= longest && size > *below) *below = size;
+      if (size > longest && size < *above) *above = size;
     }
   }
 }
 
 static int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-static void cut_tiles(sx_group *group) {
+static void cut_tiles(sx_group *group, int64_t longest) {
   int64_t unit, most;
-  find_pieces(group, &unit, &group->piece);
-  most = unit > 1 ? TILE / unit * unit : TILE;
-  if (unit == 1) unit = 16;
+  find_pieces(group, longest, &unit, &group->piece);
+  most = unit > 1 ? longest / unit * unit : longest;
+  if (unit == 1) unit = TILE_MULTIPLE;
   group->tiles_in_piece = (group->piece + most - 1) / most;
   group->tile = unit;
   if (group->tiles_in_piece)
@@ -197,8 +235,8 @@ sx_group *sx_group_new(const sx_plan *plan, const sx_task *task, const sx_kernel
   group->instructions = SX_NEW_N(arena, instruction, task->n_nodes);
   add_inputs(&p, task);
   for (uint32_t i = 0; i < task->n_nodes; i++) add_value(&p, task->nodes[i], task->stored[i] ? VALUE_DIRECT : VALUE_SLOT);
-  for (uint32_t i = 0; i < task->n_nodes; i++) add_instruction(&p, task->nodes[i]);
-  cut_tiles(group);
+  for (uint32_t i = 0; i < task->n_nodes; i++) add_instruction(&p, task, task->nodes[i]);
+  cut_tiles(group, longest_tile(&p));
   for (uint32_t i = 0; i < group->n_values; i++) {
     value *one = &group->values[i];
     one->slot = UINT32_MAX;

@@ -268,7 +268,8 @@ void SX_AT_LEVEL(sx_gemm_run)(const sx_gemm *gemm, sx_pool *pool, void *scratch)
                SX_AT_LEVEL(sx_gemm_can_point)(&gemm->row_side, gemm->m, sx_min_i64(gemm->k, DEPTH), TILE_ROWS);
   choose_cuts(&work, n_threads);
   int64_t n_units = gemm->n_batches * work.row_cuts * work.column_cuts;
-  bool small = gemm->n_batches * gemm->m * gemm->n * gemm->k < SX_GEMM_SMALL;
+  double n_products = (double)gemm->n_batches * (double)gemm->m * (double)gemm->n * (double)gemm->k;
+  bool small = n_products < SX_GEMM_SMALL;
   if (n_threads == 1 || n_units == 1 || small)
     run_units(&work, 0, n_units, 0);
   else

@@ -340,7 +340,7 @@ static bool check_floats(const sx_graph *graph, const sx_id *inputs, uint32_t n_
 bool sx_try_einsum(sx_graph *graph, const char *text, const sx_id *inputs, uint32_t n_inputs, sx_dtype dtype, sx_id *id,
                    sx_problem *why) {
   equation e;
-  term terms[OPERANDS_MAX];
+  term terms[OPERANDS_MAX] = {{0}};
   char output[TERM_MAX + SX_RANK_MAX];
   if (!read_equation(text, &e) || (!e.explicit_output && !imply_output(&e)) || !check_output(&e))
     return sx_problem_set(why, SX_E_SHAPE_EQUATION, "\"%.100s\" is no equation like \"ij,jk->ik\"", text);

@@ -17,8 +17,8 @@ enum { SX_RANK_MAX = 8 };
 
 typedef enum sx_dtype { SX_F32, SX_BF16, SX_F16, SX_I32, SX_U8, SX_BOOL, SX_N_DTYPES } sx_dtype;
 
-const char *sx_dtype_name(sx_dtype dtype);               /* "f32" */
-bool sx_dtype_parse(const char *name, sx_dtype *dtype);  /* false: no such dtype */
+const char *sx_dtype_name(sx_dtype dtype);              /* "f32" */
+bool sx_dtype_parse(const char *name, sx_dtype *dtype); /* false: no such dtype */
 size_t sx_dtype_bytes(sx_dtype dtype);
 bool sx_dtype_is_float(sx_dtype dtype);
 /* The value as an element of the dtype holds it: floats to nearest even, i32 and u8 truncated and
@@ -33,8 +33,15 @@ typedef enum sx_op {
 } sx_op;
 
 typedef enum sx_op_class {
-  SX_CLASS_LEAF, SX_CLASS_ELEMENT, SX_CLASS_MOVE, SX_CLASS_REDUCE, SX_CLASS_CONTRACT,
-  SX_CLASS_INDEX, SX_CLASS_SCAN, SX_CLASS_RANDOM, SX_CLASS_META
+  SX_CLASS_LEAF,
+  SX_CLASS_ELEMENT,
+  SX_CLASS_MOVE,
+  SX_CLASS_REDUCE,
+  SX_CLASS_CONTRACT,
+  SX_CLASS_INDEX,
+  SX_CLASS_SCAN,
+  SX_CLASS_RANDOM,
+  SX_CLASS_META
 } sx_op_class;
 
 typedef struct sx_op_info {
@@ -71,7 +78,7 @@ typedef struct sx_node {
   uint32_t n_inputs, n_ints;
   int64_t *dims;
   sx_id *inputs;
-  int64_t *ints;    /* attributes, as ops.def lists them */
+  int64_t *ints; /* attributes, as ops.def lists them */
   double real;
   const char *text; /* interned in the graph's table, or NULL */
   sx_span span;

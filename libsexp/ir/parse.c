@@ -162,7 +162,7 @@ static bool read_string(parser *p, const char **string) {
 }
 
 static bool read_node_id(parser *p, sx_id *id) {
-  int64_t value;
+  int64_t value = 0;
   const char *at = next_token(p);
   if (!expect(p, '%') || !read_integer(p, 0, UINT32_MAX - 1, &value)) return false;
   *id = (sx_id)value;
@@ -177,7 +177,7 @@ typedef SX_VEC(int64_t) integers;
 static bool read_list(parser *p, integers *list) {
   if (!expect(p, '[')) return false;
   while (!next_is(p, ']')) {
-    int64_t value;
+    int64_t value = 0;
     if (list->n == INPUTS_MAX) return fail_at(p, p->at, SX_E_IR_NUMBER, "a list is too long");
     if (!read_integer(p, INT64_MIN, INT64_MAX, &value)) return false;
     SX_PUSH(p->graph->arena, *list, value);
@@ -198,7 +198,7 @@ static bool read_attribute(parser *p, const sx_attribute *attribute, sx_spec *sp
   if (attribute->kind == 'r') return read_real(p);
   if (attribute->kind == 't') return read_string(p, &spec->text);
   if (attribute->kind == 'I') return read_list(p, list);
-  int64_t value;
+  int64_t value = 0;
   if (!read_integer(p, INT64_MIN, INT64_MAX, &value)) return false;
   SX_PUSH(p->graph->arena, *ints, value);
   return true;
@@ -214,7 +214,8 @@ static bool read_attributes(parser *p, sx_spec *spec, integers *ints) {
     char name[WORD_MAX];
     const char *at = next_token(p);
     if (!read_word(p, "an attribute", name)) return false;
-    while (next < layout.n && layout.items[next].kind == 't' && strncmp(name, layout.items[next].name, strlen(name)))
+    while (next < layout.n && layout.items[next].kind == 't' &&
+           strncmp(name, layout.items[next].name, strlen(name)) != 0)
       next++;
     if (next == layout.n || strlen(name) != layout.items[next].length ||
         memcmp(name, layout.items[next].name, layout.items[next].length) != 0)
@@ -226,6 +227,10 @@ static bool read_attributes(parser *p, sx_spec *spec, integers *ints) {
     if (!some && !expect(p, '}')) return false;
   }
   if (some) return fail_at(p, p->at, SX_E_IR_NAME, "more attributes than %s has", sx_op_describe(spec->op)->name);
+  for (; next < layout.n; next++)
+    if (layout.items[next].kind != 't')
+      return fail_at(p, start, SX_E_IR_NAME, "attribute \"%.*s\" of %s is missing", (int)layout.items[next].length,
+                     layout.items[next].name, sx_op_describe(spec->op)->name);
   return interleave(p, start, lists, layout.n_lists, ints);
 }
 
@@ -279,13 +284,13 @@ static bool read_node(parser *p) {
   integers ints = {0}, dims = {0};
   SX_VEC(sx_id) inputs = {0};
   const char *at = p->at;
-  int64_t number;
+  int64_t number = 0;
   if (!expect(p, '%') || !read_integer(p, 0, UINT32_MAX, &number)) return false;
   if ((size_t)number != p->graph->nodes.n)
     return fail_at(p, at, SX_E_IR_NODE, "node %%%lld stands where %%%zu is next", (long long)number, p->graph->nodes.n);
   if (!expect(p, '=') || !read_operation(p, &spec.op)) return false;
   while (next_is(p, '%')) {
-    sx_id input;
+    sx_id input = 0;
     if (inputs.n == INPUTS_MAX) return fail_at(p, p->at, SX_E_IR_NUMBER, "too many operands");
     if (!read_node_id(p, &input)) return false;
     SX_PUSH(p->graph->arena, inputs, input);
@@ -304,8 +309,8 @@ static bool read_node(parser *p) {
 }
 
 static bool read_output(parser *p) {
-  const char *name;
-  sx_id node;
+  const char *name = "";
+  sx_id node = 0;
   if (!read_string(p, &name) || !read_node_id(p, &node)) return false;
   sx_graph_output(p->graph, name, node);
   return end_line(p);
@@ -319,7 +324,7 @@ static bool expect_word(parser *p, const char *wanted) {
 }
 
 static bool read_graph(parser *p) {
-  const char *name;
+  const char *name = "";
   skip_empty_lines(p);
   if (!expect_word(p, "graph") || !read_string(p, &name) || !end_line(p)) return false;
   p->graph->name = name;

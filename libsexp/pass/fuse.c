@@ -1,16 +1,17 @@
 /* Fusion: which ELEMENT nodes are evaluated together, tile by tile, so that what they pass to each other
  * never goes through memory.
  *
- * Requires roles and roots. Gives every ELEMENT node a group, and whether its value is stored. Two nodes of
- * a group have one shape; no path from a node of a group to another leaves it. Bits do not change: a value
- * is rounded to its dtype whether it is stored or not.
+ * Requires roles and roots. Gives every ELEMENT node a group, and whether its value is stored. Nodes of a group
+ * have one number of elements, which they walk in row-major order: one shape, or shapes that RESHAPE leads
+ * between, for that leaves every element in its place. No path from a node of a group to another leaves it.
+ * Bits do not change: a value is rounded to its dtype whether it is stored or not.
  *
  *   %2 = mul %0 %1   %3 = add %2 %1   %4 = sum %3   becomes: group {%2 %3}, stored {%3}.
  *
  * Every task has a level above the levels of all tasks it reads from. Groups of one level can therefore be
  * joined without making a cycle, which is all that has to be known, and one walk over the nodes is enough:
- *   - a node joins the groups of its inputs of the highest level, if all inputs of that level are in groups
- *     of its shape; these become one group;
+ *   - a node joins the groups of its inputs of the highest level, if all inputs of that level are in groups;
+ *     these become one group;
  *   - else it begins the next level, with a group there that reads one of its inputs, if there is one, so
  *     that the input is read once.
  * A second walk, backwards, moves a node to the group of its only readers where that stores fewer bytes:
@@ -26,6 +27,7 @@ typedef struct fusion {
   uint32_t *parents; /* per node: union-find of groups */
   uint32_t *sizes;   /* per group at its representative: nodes */
   uint32_t *levels;  /* per node: of its task; of its root's for a view */
+  sx_id *sources;    /* per node: the ELEMENT node whose value it is, itself or reshaped; SX_NO_NODE: none */
   sx_id *readers;    /* per node: an ELEMENT node that reads it, the last one met */
   uint32_t *users;   /* second walk, per node: the one group of its readers, NO_USER or MANY_USERS */
 } fusion;
@@ -56,6 +58,10 @@ static void join(fusion *f, sx_id a, sx_id b) {
   f->sizes[low] += f->sizes[high];
 }
 
+static bool equally_long(const fusion *f, sx_id a, sx_id b) {
+  return sx_node_elements(sx_node_at(f->graph, a)) == sx_node_elements(sx_node_at(f->graph, b));
+}
+
 static uint32_t highest_level(const fusion *f, const sx_node *node) {
   uint32_t level = 0;
   for (uint32_t i = 0; i < node->n_inputs; i++)
@@ -68,10 +74,10 @@ static bool join_inputs(fusion *f, sx_id id, uint32_t level) {
   const sx_node *node = sx_node_at(f->graph, id);
   uint32_t groups[3], n_groups = 0, size = 1;
   for (uint32_t i = 0; i < node->n_inputs; i++) {
-    sx_id input = node->inputs[i];
-    if (f->levels[input] != level) continue;
-    if (!is_element(f, input) || !sx_shape_equal(sx_node_at(f->graph, input), node)) return false;
-    uint32_t group = group_of(f, input), seen = 0;
+    if (f->levels[node->inputs[i]] != level) continue;
+    sx_id source = f->sources[node->inputs[i]];
+    if (source == SX_NO_NODE) return false;
+    uint32_t group = group_of(f, source), seen = 0;
     while (seen < n_groups && groups[seen] != group) seen++;
     if (seen < n_groups) continue;
     groups[n_groups++] = group;
@@ -93,7 +99,7 @@ static void join_reader(fusion *f, sx_id id) {
   for (uint32_t i = 0; i < node->n_inputs; i++) {
     sx_id reader = f->readers[node->inputs[i]];
     if (reader == SX_NO_NODE || is_known(f, node->inputs[i])) continue;
-    if (f->levels[reader] != f->levels[id] || !sx_shape_equal(sx_node_at(f->graph, reader), node)) continue;
+    if (f->levels[reader] != f->levels[id]) continue;
     uint32_t group = group_of(f, reader);
     if (group == group_of(f, id) || f->sizes[group] + f->sizes[group_of(f, id)] > SX_GROUP_NODES) continue;
     join(f, id, group);
@@ -108,6 +114,13 @@ static void place_element(fusion *f, sx_id id) {
     join_reader(f, id);
   }
   for (uint32_t i = 0; i < node->n_inputs; i++) f->readers[node->inputs[i]] = id;
+}
+
+static void find_sources(fusion *f) {
+  for (sx_id id = 0; id < f->graph->nodes.n; id++) {
+    const sx_node *node = sx_node_at(f->graph, id);
+    f->sources[id] = is_element(f, id) ? id : node->op == SX_OP_RESHAPE ? f->sources[node->inputs[0]] : SX_NO_NODE;
+  }
 }
 
 static void first_walk(fusion *f) {
@@ -149,7 +162,7 @@ static int64_t moving_cost(fusion *f, sx_id id, uint32_t to) {
 static void try_move(fusion *f, sx_id id) {
   uint32_t from = f->planning->groups[id], to = f->users[id];
   if (to == from || to == NO_USER || to == MANY_USERS || f->sizes[to] >= SX_GROUP_NODES) return;
-  if (!sx_shape_equal(sx_node_at(f->graph, id), sx_node_at(f->graph, to))) return;
+  if (!equally_long(f, id, to)) return;
   int64_t cost = moving_cost(f, id, to);
   if (cost && cost >= value_bytes(f, id)) return;
   f->planning->groups[id] = to;
@@ -163,7 +176,9 @@ static void second_walk(fusion *f) {
   for (sx_id id = (sx_id)f->graph->nodes.n; id-- > 0;) {
     const sx_node *node = sx_node_at(f->graph, id);
     if (is_element(f, id) && f->planning->options->fuse) try_move(f, id);
-    uint32_t user = is_element(f, id) ? f->planning->groups[id] : MANY_USERS;
+    uint32_t user = MANY_USERS;
+    if (is_element(f, id)) user = f->planning->groups[id];
+    else if (f->sources[id] != SX_NO_NODE && f->users[id] != NO_USER && f->planning->options->fuse) user = f->users[id];
     for (uint32_t i = 0; i < node->n_inputs; i++) add_user(f, node->inputs[i], user);
   }
 }
@@ -174,6 +189,7 @@ void sx_plan_fuse(sx_planning *planning) {
   f.parents = SX_NEW_N(planning->arena, uint32_t, n);
   f.sizes = SX_NEW_N(planning->arena, uint32_t, n);
   f.levels = SX_NEW_N(planning->arena, uint32_t, n);
+  f.sources = SX_NEW_N(planning->arena, sx_id, n);
   f.readers = SX_NEW_N(planning->arena, sx_id, n);
   f.users = SX_NEW_N(planning->arena, uint32_t, n);
   for (sx_id id = 0; id < n; id++) {
@@ -181,6 +197,7 @@ void sx_plan_fuse(sx_planning *planning) {
     f.sizes[id] = 1;
     f.readers[id] = SX_NO_NODE;
   }
+  find_sources(&f);
   if (planning->options->fuse) first_walk(&f);
   for (sx_id id = 0; id < n; id++) planning->groups[id] = group_of(&f, id);
   second_walk(&f);

@@ -35,7 +35,8 @@ typedef struct sx_view {
 } sx_view;
 
 typedef enum sx_task_kind {
-  SX_TASK_ELEMENT, /* a group of ELEMENT nodes of one shape, evaluated tile by tile */
+  SX_TASK_ELEMENT, /* a group of ELEMENT nodes of one number of elements, evaluated tile by tile; one may read
+                      another through RESHAPE, which leaves elements in their places */
   SX_TASK_NODE,    /* one node of another class */
   SX_TASK_COPY     /* nodes[1], as its view sees it, in row-major order into `target`, as value of nodes[0]:
                       a RESHAPE that is no view, or (nodes[0] = nodes[1]) an output that is a view or a leaf */
@@ -43,7 +44,7 @@ typedef enum sx_task_kind {
 
 typedef struct sx_task {
   sx_task_kind kind;
-  sx_id *nodes;    /* ELEMENT: in topological order; those in `stored` are written to their buffers */
+  sx_id *nodes;    /* ELEMENT: ascending; those in `stored` are written to their buffers */
   uint32_t n_nodes;
   bool *stored;    /* per node */
   uint32_t target; /* COPY: the buffer written */

@@ -34,7 +34,8 @@ static void print_buffer(sx_text *text, const sx_plan *plan, uint32_t index) {
 static void print_view(sx_text *text, const sx_plan *plan, sx_id id) {
   const sx_node *node = sx_node_at(plan->graph, id);
   const sx_view *view = &plan->views[id];
-  if (sx_op_describe(node->op)->class != SX_CLASS_MOVE || plan->buffers.items[view->buffer].node == id) return;
+  if (sx_op_describe(node->op)->class != SX_CLASS_MOVE || view->buffer == UINT32_MAX) return;
+  if (plan->buffers.items[view->buffer].node == id) return;
   sx_text_addf(text, "  %%%" PRIu32 " ", id);
   sx_text_add_shape(text, node->dims, node->rank);
   sx_text_addf(text, " in b%" PRIu32 " at %" PRId64 " strides ", view->buffer, view->offset);

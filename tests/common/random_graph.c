@@ -129,6 +129,13 @@ static void add_element(growth *g) {
     g->graph->nodes.n = before;
 }
 
+/* A value worked on in another shape and brought back. */
+static sx_id flat_and_back(growth *g, sx_id a) {
+  int64_t n = sx_node_elements(at(g, a));
+  sx_id flat = sx_unary(g->graph, SX_OP_ABS, sx_reshape(g->graph, a, 1, &n));
+  return sx_reshape(g->graph, flat, at(g, a)->rank, at(g, a)->dims);
+}
+
 /* Some element nodes on each other and on what has their shape, for groups of several nodes. */
 static void add_chain(growth *g) {
   static const sx_op ops[] = {SX_OP_ADD, SX_OP_MUL, SX_OP_SUB, SX_OP_MAX, SX_OP_EXP, SX_OP_NEG, SX_OP_SQRT, SX_OP_LT,
@@ -142,6 +149,7 @@ static void add_chain(growth *g) {
   for (int64_t left = 2 + below(g, 9); left > 0; left--) {
     sx_op op = ops[below(g, 9)];
     if (op == SX_OP_WHERE && !n_masks) continue;
+    if (below(g, 6) == 0) values[n - 1] = flat_and_back(g, values[n - 1]);
     sx_id inputs[3], id, k = op == SX_OP_WHERE;
     if (k) inputs[0] = masks[below(g, n_masks)];
     for (; k < (sx_id)sx_op_describe(op)->n_inputs; k++) inputs[k] = values[below(g, 2) ? n - 1 : below(g, n)];
@@ -236,10 +244,10 @@ static void add_window(growth *g) {
   if (windows != SX_NO_NODE && below(g, 2)) with_ints(g, SX_OP_FOLD, windows, ints, 4);
 }
 
-static void add_along(growth *g, sx_op op, sx_id a, int n_flags) {
+static void add_along(growth *g, sx_op op, sx_id a) {
   if (!at(g, a)->rank) return;
-  int64_t ints[2] = {below(g, at(g, a)->rank), below(g, 2)};
-  with_ints(g, op, a, ints, 1 + (uint32_t)n_flags);
+  int64_t axis = below(g, at(g, a)->rank);
+  with_ints(g, op, a, &axis, 1);
 }
 
 static void add_reduction(growth *g) {
@@ -345,7 +353,11 @@ static void add_leaf(growth *g) {
   int rank;
   random_shape(g, dims, &rank);
   switch (below(g, 4)) {
-    case 0: sx_const(g->graph, dtypes[below(g, 8)], rank, dims, (double)below(g, 2)); break;
+    case 0: {
+      sx_dtype dtype = dtypes[below(g, 8)];
+      sx_const(g->graph, dtype, rank, dims, (double)below(g, 2));
+      break;
+    }
     case 1:
       if (rank) axis = below(g, rank);
       try_add(g, &(sx_spec){.op = SX_OP_IOTA, .dtype = SX_I32, .rank = rank, .dims = dims, .ints = &axis, .n_ints = 1});
@@ -366,7 +378,7 @@ static void add_any(growth *g) {
     case 7: add_pad(g); break;
     case 8: add_concat(g); break;
     case 9: add_window(g); break;
-    case 10: add_along(g, SX_OP_REVERSE, any_node(g), 0); break;
+    case 10: add_along(g, SX_OP_REVERSE, any_node(g)); break;
     case 11: case 12: add_reduction(g); break;
     case 13: add_product(g); break;
     case 14: add_convolution(g); break;
@@ -374,7 +386,8 @@ static void add_any(growth *g) {
     case 16: add_sort(g); break;
     case 17: add_scan(g); break;
     case 18: add_draw(g); break;
-    case 19: add_along(g, below(g, 2) ? SX_OP_ARGMAX : SX_OP_ARGMIN, node_of(g, SX_F32), 0); break;
+    case 19: add_along(g, SX_OP_ARGMAX, node_of(g, SX_F32)); break;
+    case 24: add_along(g, SX_OP_ARGMIN, node_of(g, SX_F32)); break;
     default: add_element(g); break;
   }
 }

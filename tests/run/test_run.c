@@ -188,7 +188,7 @@ static void test_data_that_stop(void **state) {
   add_numbers(f);
   start_ok(f,
            "(defdata n :source (arrays \"n\") :on-end stop)"
-           "(defrun r :seed 1 :steps 100 :data n :batch 3 :loss (mean x))");
+           "(defrun r :seed 1 :steps 3 :data n :batch 3 :loss (mean x))");
   assert_int_equal(sexp_program_describe(f->program)->steps, 2);
   step_ok(f);
   step_ok(f);
@@ -309,7 +309,8 @@ static void test_values_that_do_not_fit(void **state) {
 static void add_weights(fixture *f) {
   static const float w[2] = {3, 4};
   static const double d[2] = {3, 4};
-  int64_t dims[1] = {2};
+  int64_t dims[2] = {2, 1};
+  memory_host_add_tensor(&f->files, "w", "column", SEXP_F32, 2, dims, w);
   memory_host_add_tensor(&f->files, "w", "fc1/weight", SEXP_F32, 1, dims, w);
   memory_host_add_tensor(&f->files, "w", "double", SEXP_F64, 1, dims, d);
 }
@@ -335,6 +336,7 @@ static void test_load_refused(void **state) {
   add_weights(f);
   assert_refused(f, LOADING("[2]", "fc1/wieght"), "E-LOAD-010", "did you mean fc1/weight?");
   assert_refused(f, LOADING("[2]", "double"), "E-LOAD-011", "tensor double of w is f64, parameter p is f32");
+  assert_refused(f, LOADING("[2]", "column"), "E-LOAD-012", "is [2 1], parameter p is [2]");
   assert_refused(f, LOADING("[3]", "fc1/weight"), "E-LOAD-012", "tensor fc1/weight of w is [2], parameter p is [3]");
   assert_int_equal(
       start(f, "(defrun r :seed 1 :steps 1 " SGD " :loss (sum (param \"p\" [2] :load (weights \"missing\" \"a\"))))"),
@@ -421,10 +423,12 @@ static void test_counts_of_nonfinite(void **state) {
   fixture *f = *state;
   start_ok(f,
            "(defrun r :seed 1 :steps 1 :diagnostics (\"*\") :diagnostics-every 1"
-           " :loss (sum (probe \"v\" (/ (cast (iota [3]) f32) 0.0))))");
+           " :loss (begin (probe \"large\" (full [2] -3e38)) (sum (probe \"v\" (/ (cast (iota [3]) f32) 0.0)))))");
   step_ok(f);
   assert_true(value(f, "diagnostics/v/nonfinite") == 3);
   assert_true(isnan(value(f, "diagnostics/v/max")));
+  assert_true(value(f, "diagnostics/large/nonfinite") == 0);
+  assert_true(value(f, "diagnostics/large/absmax") == 3e38f);
 }
 
 static void test_digests(void **state) {

@@ -185,7 +185,8 @@ static void expect_whole(void) {
   expect_ok(ckpt_checkpoint_verify(checkpoint, &error), &error);
   const ckpt_tensor *tensor = NULL;
   expect_ok(ckpt_tensors_find(&tensor, ckpt_checkpoint_parameters(checkpoint), "layer/w", &error), &error);
-  float value = *(const float *)tensor->data;
+  float value = 0;
+  expect_ok(ckpt_tensors_read(&value, ckpt_checkpoint_parameters(checkpoint), tensor, 0, 1, &error), &error);
   assert_true(value > next_value - 1.5f && value < next_value + 0.5f);
   ckpt_checkpoint_close(checkpoint);
 }

@@ -59,13 +59,15 @@ static void reads_other_spellings(void **state) {
   ckpt_tensors_close(expect_read("{'descr':'>i1','fortran_order':False,'shape':(0,)}", 0));
 }
 
+static bool host_is_little(void) { return *(const unsigned char *)&(const uint16_t){1} == 1; }
+
 static void swaps_big_endian(void **state) {
   (void)state;
   ckpt_tensors *tensors = expect_read("{'descr': '>i4', 'fortran_order': False, 'shape': (2,)}", 8);
   const ckpt_tensor *tensor = ckpt_tensors_at(tensors, 0);
   int32_t value[2];
   ckpt_error error;
-  assert_null(tensor->data);
+  assert_true((tensor->data == NULL) == host_is_little());
   expect_ok(ckpt_tensors_read(value, tensors, tensor, 0, 2, &error), &error);
   assert_int_equal(value[0], 0x00010203);
   assert_int_equal(value[1], 0x04050607);
@@ -153,6 +155,18 @@ static void truncated_at_every_byte(void **state) {
   bytes_free(&file);
 }
 
+/* Elements as they stand in a little-endian file. */
+static void to_little(char *elements, const ckpt_tensor *tensor) {
+  size_t width = ckpt_dtype_n_bytes(tensor->dtype);
+  for (size_t i = 0; !host_is_little() && i < tensor->n_bytes; i++) {
+    size_t within = i % width, other = i - within + width - 1 - within;
+    if (within >= width / 2) continue;
+    char kept = elements[i];
+    elements[i] = elements[other];
+    elements[other] = kept;
+  }
+}
+
 /* NumPy writes, we read: every type, both orders, both byte orders, compared by NumPy's own raw bytes. */
 static void reads_what_numpy_writes(void **state) {
   (void)state;
@@ -165,7 +179,7 @@ static void reads_what_numpy_writes(void **state) {
       "      for order in 'CF':\n"
       "        a = (r.standard_normal(shape) * 100).astype(np.dtype(t).newbyteorder(e))\n"
       "        np.save('n%d.npy' % k, np.asarray(a, order=order))\n"
-      "        a.astype(np.dtype(t).newbyteorder('=')).tofile('n%d.raw' % k)\n"
+      "        a.astype(np.dtype(t).newbyteorder('<')).tofile('n%d.raw' % k)\n"
       "        k += 1\n"
       "open('count', 'w').write(str(k))\n";
   if (!scratch_numpy(program)) skip();
@@ -182,6 +196,7 @@ static void reads_what_numpy_writes(void **state) {
     assert_int_equal(tensor->n_bytes, n);
     char *found = malloc(n + 1);
     expect_ok(ckpt_tensors_read(found, tensors, tensor, 0, tensor->n_elements, &error), &error);
+    to_little(found, tensor);
     if (n) assert_memory_equal(found, raw, n);
     free(found);
     free(raw);

@@ -203,6 +203,17 @@ static void copies_of_views(void **state) {
              "output \"a\" %1\noutput \"b\" %2\noutput \"c\" %4\noutput \"d\" %8\noutput \"e\" %9\n");
 }
 
+/* Large enough to be written past the cache; rows that blocks do not divide. */
+static void a_large_transposition(void **state) {
+  (void)state;
+  check_text("graph \"g\"\n"
+             "%0 = param {path \"x\"} : f32 [1021 1100]\n"
+             "%1 = transpose %0 {perm [1 0]} : f32 [1100 1021]\n"
+             "%2 = slice %0 {start [0 3], end [1020 1100], step [1 1]} : f32 [1020 1097]\n"
+             "%3 = transpose %2 {perm [1 0]} : f32 [1097 1020]\n"
+             "output \"a\" %1\noutput \"b\" %3\n");
+}
+
 static void empty_shapes(void **state) {
   (void)state;
   check_text("graph \"g\"\n"
@@ -403,6 +414,7 @@ int main(void) {
       cmocka_unit_test(broadcasts_of_every_kind),
       cmocka_unit_test(long_groups_and_many_tiles),
       cmocka_unit_test(copies_of_views),
+      cmocka_unit_test(a_large_transposition),
       cmocka_unit_test(empty_shapes),
       cmocka_unit_test(bits_do_not_depend_on_how),
       cmocka_unit_test(an_id_out_of_range_stops),

@@ -54,25 +54,37 @@ static char *make_choices(const sexp_description *about, const sexp_engine *engi
   return copy;
 }
 
-static void fill_arrays(ckpt_array *arrays, ckpt_load *loads, const sexp_parameter *from, size_t n) {
+/* Paths below the experiment's folder are recorded relative to it, so that records compare between machines. */
+static const char *below(const char *folder, size_t n_folder, const char *path) {
+  return n_folder && strncmp(path, folder, n_folder) == 0 ? path + n_folder : path;
+}
+
+static size_t folder_length(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? (size_t)(slash - path) + 1 : 0;
+}
+
+static void fill_arrays(ckpt_array *arrays, ckpt_load *loads, const sexp_parameter *from, size_t n, const char *path) {
   for (size_t i = 0; i < n; i++) {
     arrays[i] = (ckpt_array){.path = from[i].path, .dtype = dtype_of(from[i].dtype), .rank = from[i].rank};
     for (int d = 0; d < from[i].rank; d++) arrays[i].dims[d] = from[i].dims[d];
     if (!loads || !from[i].load_file) continue;
-    loads[i] = (ckpt_load){from[i].load_file, from[i].load_tensor, from[i].load_bytes, from[i].load_version};
+    loads[i] = (ckpt_load){below(path, folder_length(path), from[i].load_file), from[i].load_tensor, from[i].load_bytes, from[i].load_version};
     arrays[i].load = &loads[i];
   }
 }
 
-static void fill_lists(tool_experiment *experiment, const sexp_description *about, const sexp_data_info *datas) {
+static void fill_lists(tool_experiment *experiment, const sexp_description *about, const sexp_data_info *datas,
+                       const char *path) {
+  size_t n_folder = folder_length(path);
   for (size_t i = 0; i < about->n_sources; i++)
-    experiment->sources[i] = (ckpt_text_file){about->sources[i].path, about->sources[i].bytes};
+    experiment->sources[i] = (ckpt_text_file){below(path, n_folder, about->sources[i].path), about->sources[i].bytes};
   for (size_t i = 0; i < about->n_knobs; i++)
     experiment->knobs[i] = (ckpt_knob){about->knobs[i].name, about->knobs[i].json, about->knobs[i].source};
   for (size_t i = 0; i < experiment->record.n_data; i++)
-    experiment->data[i] = (ckpt_data_source){datas[i].name, datas[i].path, datas[i].n_bytes, datas[i].version};
-  fill_arrays(experiment->parameters, experiment->loads, about->parameters, about->n_parameters);
-  fill_arrays(experiment->states, NULL, about->states, about->n_states);
+    experiment->data[i] = (ckpt_data_source){datas[i].name, below(path, n_folder, datas[i].path), datas[i].n_bytes, datas[i].version};
+  fill_arrays(experiment->parameters, experiment->loads, about->parameters, about->n_parameters, path);
+  fill_arrays(experiment->states, NULL, about->states, about->n_states, path);
 }
 
 static bool take_memory(tool_experiment *experiment, const sexp_description *about, size_t n_data) {
@@ -121,7 +133,7 @@ int tool_experiment_init(tool_experiment *experiment, const sexp_program *progra
                                          .choices = experiment->choices,
                                          .tool_version = SEXPGPU_VERSION,
                                          .tool_build = __VERSION__};
-  fill_lists(experiment, about, datas);
+  fill_lists(experiment, about, datas, path);
   return TOOL_DONE;
 }
 

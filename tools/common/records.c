@@ -31,6 +31,8 @@ static int end(tool_records *records) {
 
 int tool_record_manifest(tool_records *records, const ckpt_experiment *experiment) {
   begin(records, "manifest");
+  ckpt_json_key(records->json, "run");
+  ckpt_json_string(records->json, records->run);
   ckpt_experiment_write(records->json, experiment, CKPT_BEFORE_STEP_1);
   return end(records);
 }

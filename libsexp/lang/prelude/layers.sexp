@@ -30,6 +30,8 @@ bias. The statistics are the batch's own, in evaluations too: there is no runnin
 
 (defun linear (x weight &rest bias)
   "x [... in] by weight [out in], plus bias [out] where it is given: [... out]."
+  (assert (and (= (rank weight) 2) (= (dim x -1) (dim weight 1)))
+          "linear: x is [... in] and weight [out in], found " (shape-of x) " and " (shape-of weight))
   (plus-bias "linear" (matmul x (transpose weight [1 0])) bias))
 
 (defun embedding (ids table)
@@ -94,6 +96,7 @@ stride 1."
 
 (defun split-heads (x n)
   "[b t n*d] to [b n t d]."
+  (assert (and (= (rank x) 3) (= (mod (dim x 2) n) 0)) "split-heads: x is [b t n*d], n = " n ", found " (shape-of x))
   (transpose (reshape x [(dim x 0) (dim x 1) n (div (dim x 2) n)]) [0 2 1 3]))
 
 (defun merge-heads (x)
@@ -103,6 +106,7 @@ stride 1."
 (defun repeat-heads (x n)
   "[b h t d] to [b n t d], each head n / h times in a row."
   (let ((b (dim x 0)) (h (dim x 1)) (t (dim x 2)) (d (dim x 3)))
+    (assert (= (mod n h) 0) "attention: " h " heads of keys do not serve " n " of queries in equal parts")
     (if (= h n)
         x
         (reshape (broadcast-to (reshape x [b h 1 t d]) [b h (div n h) t d]) [b n t d]))))
@@ -119,9 +123,11 @@ stride 1."
         (s (sum e :axis -1 :keep true)))
     (cast (/ e (where (= s 0) 1 s)) (dtype-of scores))))
 
-(defun attention (q k v &key (causal false) (mask []) (scale (/ 1 (sqrt (dim q 3)))))
+(defun attention (q k v &key (causal false) (mask []) (scale (/ 1 (sqrt (dim q -1)))))
   "Softmax attention of q [b h t d] over k and v [b h s d]; with fewer heads in k and v each serves several of q.
 :mask is bool (true: seen) or f32 (added to the scores), and broadcasts to [b h t s]."
+  (assert (and (= (rank q) 4) (= (rank k) 4) (= (rank v) 4))
+          "attention: q is [b h t d], k and v [b h s d], found " (shape-of q) ", " (shape-of k) " and " (shape-of v))
   (let ((h (dim q 1))
         (scores (einsum "bhqd,bhkd->bhqk" (* q scale) (repeat-heads k h)))
         (masked (tensor? mask))

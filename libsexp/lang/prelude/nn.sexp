@@ -96,6 +96,8 @@ elements less :correction (1: the unbiased estimate, 0: the population's)."
 (defun cross-entropy (logits ids &key (reduction "mean") (label-smoothing 0))
   "The mean, over all positions, of -log softmax(logits) at the right class: logits [... classes], ids [...] of i32 or
 u8. With :label-smoothing s every class has s / classes of the target, the right one 1 - s more."
+  (assert (= (append (shape-of ids) [(dim logits -1)]) (shape-of logits))
+          "cross-entropy: logits are [... classes] and ids [...], found " (shape-of logits) " and " (shape-of ids))
   (let ((z (cast logits f32))
         (d (- z (peak-along z -1)))
         (all (log (sum (exp d) :axis -1)))
