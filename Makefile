@@ -80,9 +80,18 @@ COMMON_SOURCES := \
   tools/common/host.c tools/common/messages.c tools/common/progress.c tools/common/records.c \
   tools/common/report.c tools/common/settings.c tools/common/sink.c tools/common/status.c
 RUN_SOURCES := tools/sexpgpu-run/main.c tools/sexpgpu-run/settings.c tools/sexpgpu-run/train.c
-TOOLS := sexpgpu-run
+CHECKPOINT_SOURCES := \
+  tools/sexpgpu-checkpoint/bundle.c tools/sexpgpu-checkpoint/bundle_gather.c tools/sexpgpu-checkpoint/choices.c \
+  tools/sexpgpu-checkpoint/command.c tools/sexpgpu-checkpoint/cp.c tools/sexpgpu-checkpoint/diff.c \
+  tools/sexpgpu-checkpoint/diff_facts.c tools/sexpgpu-checkpoint/diff_print.c tools/sexpgpu-checkpoint/digest.c \
+  tools/sexpgpu-checkpoint/get.c tools/sexpgpu-checkpoint/json_members.c tools/sexpgpu-checkpoint/layout.c \
+  tools/sexpgpu-checkpoint/ls.c tools/sexpgpu-checkpoint/main.c tools/sexpgpu-checkpoint/open.c \
+  tools/sexpgpu-checkpoint/prune.c tools/sexpgpu-checkpoint/show.c tools/sexpgpu-checkpoint/table.c \
+  tools/sexpgpu-checkpoint/tar.c tools/sexpgpu-checkpoint/tensors.c tools/sexpgpu-checkpoint/verify.c \
+  tools/sexpgpu-checkpoint/words.c
+TOOLS := sexpgpu-checkpoint sexpgpu-run
 
-MANPAGES := tools/sexpgpu-run/sexpgpu-run.1
+MANPAGES := tools/sexpgpu-checkpoint/sexpgpu-checkpoint.1 tools/sexpgpu-run/sexpgpu-run.1
 
 # ---- flags ---------------------------------------------------------------------------------------
 
@@ -187,6 +196,12 @@ $(O)/bin/sexpgpu-run: $(call objects,$(RUN_SOURCES)) $(COMMON) $(LIBSEXP) $(LIBC
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_SEXP) $(LIBS_CKPT)
+
+# Needs libckpt alone: of libcommon it takes what does without libsexp.
+$(O)/bin/sexpgpu-checkpoint: $(call objects,$(CHECKPOINT_SOURCES)) $(COMMON) $(LIBCKPT)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_CKPT)
 
 # ---- tests ---------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ int tool_fail(int status, tool_code code, const char *format, ...) {
 
 int tool_fail_ckpt(const ckpt_error *error) {
   fprintf(stderr, "%s: %s\n", error->code, error->message);
+  if (error->hint && error->hint[0]) fprintf(stderr, "  hint: %s\n", error->hint);
   return error->status == CKPT_IO ? TOOL_STORAGE : TOOL_INPUT;
 }
 

@@ -1,0 +1,55 @@
+/* verify C...: reads everything. */
+#include <errno.h>
+#include <string.h>
+
+#include "command.h"
+#include "open.h"
+#include "table.h"
+
+/* A listed file that is not there makes a checkpoint that does not verify; any other error of the system leaves it
+ * unread. */
+static int status_of(const ckpt_error *error) {
+  bool missing = strcmp(error->code, "E-CKPT-011") == 0 && error->errno_value == ENOENT;
+  return error->status == CKPT_IO && !missing ? TOOL_STORAGE : TOOL_NO;
+}
+
+static int verify(const char *name, bool quiet) {
+  ckpt_checkpoint *checkpoint = NULL;
+  ckpt_error error;
+  ckpt_status status = checkpoint_open(&checkpoint, name, &error);
+  if (status == CKPT_OK) status = ckpt_checkpoint_verify(checkpoint, &error);
+  if (status != CKPT_OK || !quiet) {
+    table_put(name, stdout);
+    if (status == CKPT_OK)
+      printf(": ok %s\n", ckpt_checkpoint_experiment(checkpoint)->digest);
+    else
+      printf(": %s: %s\n", error.code, error.message);
+    fflush(stdout);
+  }
+  ckpt_checkpoint_close(checkpoint);
+  return status == CKPT_OK ? TOOL_DONE : status_of(&error);
+}
+
+int command_verify(int argc, char **argv) {
+  bool quiet = false;
+  const tool_setting settings[] = {
+      {"quiet", 'q', NULL, NULL, TOOL_FLAG, &quiet, "no word about those that are in order"}};
+  const command_usage usage = {
+      "sexpgpu-checkpoint verify",
+      "C...",
+      "Reads each checkpoint whole: sizes and SHA-256 of its files, dtypes, shapes, the digest.",
+      settings,
+      1,
+      1,
+      0};
+  tool_list operands;
+  bool exit_now = false;
+  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  size_t n = status || exit_now ? 0 : operands.n;
+  for (size_t i = 0; i < n; i++) {
+    int each = verify(operands.items[i], quiet);
+    if (each > status) status = each;
+  }
+  tool_list_free(&operands);
+  return status;
+}
