@@ -165,8 +165,10 @@ bool ck_is_flat(int directory, bool ours) {
   bool flat = names != NULL;
   for (size_t i = 0; flat && i < n; i++) {
     struct stat status;
-    flat = fstatat(directory, names[i], &status, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(status.st_mode) &&
-           (!ours || is_ours(names[i]));
+    if (fstatat(directory, names[i], &status, AT_SYMLINK_NOFOLLOW) != 0)
+      flat = errno == ENOENT; /* another process removed it meanwhile */
+    else
+      flat = !S_ISDIR(status.st_mode) && (!ours || is_ours(names[i]));
   }
   ck_free_names(names, n);
   return flat;
