@@ -77,7 +77,7 @@ LIBCKPT_HEADERS := libckpt/ckpt.h libckpt/ckpt_checkpoint.h libckpt/ckpt_json.h 
 
 COMMON_SOURCES := \
   tools/common/clock.c tools/common/experiment.c tools/common/failure.c tools/common/format.c \
-  tools/common/host.c tools/common/messages.c tools/common/progress.c tools/common/records.c \
+  tools/common/host.c tools/common/messages.c tools/common/paths.c tools/common/progress.c tools/common/records.c \
   tools/common/report.c tools/common/settings.c tools/common/sink.c tools/common/status.c
 RUN_SOURCES := tools/sexpgpu-run/main.c tools/sexpgpu-run/settings.c tools/sexpgpu-run/train.c
 CHECKPOINT_SOURCES := \
@@ -282,13 +282,15 @@ install: all
 	install -m 644 $(LIBSEXP_HEADERS) $(LIBCKPT_HEADERS) $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(MANPAGES) $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 tools/common/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sexpgpu-run
+	install -m 644 tools/sexpgpu-checkpoint/completion.bash \
+	  $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sexpgpu-checkpoint
 	for name in sexp ckpt; do sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
 	  lib$$name/lib$$name.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/lib$$name.pc || exit 1; done
 
 uninstall:
 	cd $(DESTDIR)$(PREFIX) && rm -f $(patsubst %,bin/%,$(TOOLS)) lib/libsexp.a lib/libckpt.a lib/libsexp.so* \
 	  lib/libckpt.so* lib/pkgconfig/libsexp.pc lib/pkgconfig/libckpt.pc \
-	  $(patsubst %,include/%,$(notdir $(LIBSEXP_HEADERS) $(LIBCKPT_HEADERS))) share/bash-completion/completions/sexpgpu-run \
+	  $(patsubst %,include/%,$(notdir $(LIBSEXP_HEADERS) $(LIBCKPT_HEADERS))) $(patsubst %,share/bash-completion/completions/%,$(TOOLS)) \
 	  $(patsubst %,share/man/man1/%,$(notdir $(MANPAGES)))
 
 dist: ; git archive --format=tar.gz --prefix=sexpgpu-$(VERSION)/ -o $(BUILD)/sexpgpu-$(VERSION).tar.gz HEAD

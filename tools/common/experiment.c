@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "failure.h"
+#include "paths.h"
 
 static ckpt_dtype dtype_of(sexp_dtype dtype) {
   static const ckpt_dtype map[] = {[SEXP_F32] = CKPT_F32, [SEXP_BF16] = CKPT_BF16, [SEXP_F16] = CKPT_F16,
@@ -54,37 +55,50 @@ static char *make_choices(const sexp_description *about, const sexp_engine *engi
   return copy;
 }
 
-/* Paths below the experiment's folder are recorded relative to it, so that records compare between machines. */
-static const char *below(const char *folder, size_t n_folder, const char *path) {
-  return n_folder && strncmp(path, folder, n_folder) == 0 ? path + n_folder : path;
+/* A path as records tell it, kept with the experiment; NULL: out of memory. */
+static const char *recorded(tool_experiment *experiment, const char *path) {
+  char *text = tool_path_from(experiment->path, path);
+  if (text) experiment->paths[experiment->n_paths++] = text;
+  return text;
 }
 
-static size_t folder_length(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash ? (size_t)(slash - path) + 1 : 0;
+static bool fill_parameters(tool_experiment *experiment, const sexp_description *about) {
+  bool good = true;
+  for (size_t i = 0; i < about->n_parameters; i++) {
+    const sexp_parameter *from = &about->parameters[i];
+    if (!from->load_file) continue;
+    experiment->loads[i] = (ckpt_load){recorded(experiment, from->load_file), from->load_tensor, from->load_bytes,
+                                       from->load_version};
+    experiment->parameters[i].load = &experiment->loads[i];
+    good = good && experiment->loads[i].file;
+  }
+  return good;
 }
 
-static void fill_arrays(ckpt_array *arrays, ckpt_load *loads, const sexp_parameter *from, size_t n, const char *path) {
+static void fill_arrays(ckpt_array *arrays, const sexp_parameter *from, size_t n) {
   for (size_t i = 0; i < n; i++) {
     arrays[i] = (ckpt_array){.path = from[i].path, .dtype = dtype_of(from[i].dtype), .rank = from[i].rank};
     for (int d = 0; d < from[i].rank; d++) arrays[i].dims[d] = from[i].dims[d];
-    if (!loads || !from[i].load_file) continue;
-    loads[i] = (ckpt_load){below(path, folder_length(path), from[i].load_file), from[i].load_tensor, from[i].load_bytes, from[i].load_version};
-    arrays[i].load = &loads[i];
   }
 }
 
-static void fill_lists(tool_experiment *experiment, const sexp_description *about, const sexp_data_info *datas,
-                       const char *path) {
-  size_t n_folder = folder_length(path);
-  for (size_t i = 0; i < about->n_sources; i++)
-    experiment->sources[i] = (ckpt_text_file){below(path, n_folder, about->sources[i].path), about->sources[i].bytes};
+/* False: out of memory. */
+static bool fill_lists(tool_experiment *experiment, const sexp_description *about, const sexp_data_info *datas) {
+  bool good = true;
+  for (size_t i = 0; i < about->n_sources; i++) {
+    experiment->sources[i] = (ckpt_text_file){recorded(experiment, about->sources[i].path), about->sources[i].bytes};
+    good = good && experiment->sources[i].name;
+  }
   for (size_t i = 0; i < about->n_knobs; i++)
     experiment->knobs[i] = (ckpt_knob){about->knobs[i].name, about->knobs[i].json, about->knobs[i].source};
-  for (size_t i = 0; i < experiment->record.n_data; i++)
-    experiment->data[i] = (ckpt_data_source){datas[i].name, below(path, n_folder, datas[i].path), datas[i].n_bytes, datas[i].version};
-  fill_arrays(experiment->parameters, experiment->loads, about->parameters, about->n_parameters, path);
-  fill_arrays(experiment->states, NULL, about->states, about->n_states, path);
+  for (size_t i = 0; i < experiment->record.n_data; i++) {
+    const char *source = recorded(experiment, datas[i].path);
+    experiment->data[i] = (ckpt_data_source){datas[i].name, source, datas[i].n_bytes, datas[i].version};
+    good = good && source;
+  }
+  fill_arrays(experiment->parameters, about->parameters, about->n_parameters);
+  fill_arrays(experiment->states, about->states, about->n_states);
+  return fill_parameters(experiment, about) && good;
 }
 
 static bool take_memory(tool_experiment *experiment, const sexp_description *about, size_t n_data) {
@@ -94,7 +108,8 @@ static bool take_memory(tool_experiment *experiment, const sexp_description *abo
   experiment->parameters = calloc(about->n_parameters + 1, sizeof *experiment->parameters);
   experiment->loads = calloc(about->n_parameters + 1, sizeof *experiment->loads);
   experiment->states = calloc(about->n_states + 1, sizeof *experiment->states);
-  return experiment->sources && experiment->knobs && experiment->data && experiment->parameters &&
+  experiment->paths = calloc(about->n_sources + n_data + about->n_parameters + 1, sizeof *experiment->paths);
+  return experiment->paths && experiment->sources && experiment->knobs && experiment->data && experiment->parameters &&
          experiment->loads && experiment->states;
 }
 
@@ -105,7 +120,8 @@ int tool_experiment_init(tool_experiment *experiment, const sexp_program *progra
   size_t n_data = sexp_run_datas(run, &datas);
   sexp_engine engine;
   sexp_run_engine(run, &engine);
-  *experiment = (tool_experiment){.slug = make_slug(path, slug_base, about, 0),
+  *experiment = (tool_experiment){.path = path,
+                                  .slug = make_slug(path, slug_base, about, 0),
                                   .choices = make_choices(about, &engine, mode)};
   if (!experiment->slug || !experiment->choices || !take_memory(experiment, about, n_data) ||
       ckpt_sha256_bytes(experiment->choices_digest, experiment->choices, strlen(experiment->choices), NULL) !=
@@ -133,8 +149,9 @@ int tool_experiment_init(tool_experiment *experiment, const sexp_program *progra
                                          .choices = experiment->choices,
                                          .tool_version = SEXPGPU_VERSION,
                                          .tool_build = __VERSION__};
-  fill_lists(experiment, about, datas, path);
-  return TOOL_DONE;
+  if (fill_lists(experiment, about, datas)) return TOOL_DONE;
+  tool_experiment_free(experiment);
+  return tool_no_memory();
 }
 
 void tool_experiment_update(tool_experiment *experiment, const sexp_run *run) {
@@ -161,5 +178,7 @@ void tool_experiment_free(tool_experiment *experiment) {
   free(experiment->parameters);
   free(experiment->loads);
   free(experiment->states);
+  for (size_t i = 0; i < experiment->n_paths; i++) free(experiment->paths[i]);
+  free(experiment->paths);
   *experiment = (tool_experiment){0};
 }

@@ -8,6 +8,7 @@
 
 typedef struct tool_experiment {
   ckpt_experiment record;
+  const char *path; /* of the experiment file; borrowed */
   char *slug, *choices;            /* owned */
   char choices_digest[CKPT_SHA256_TEXT];
   ckpt_text_file *sources;
@@ -15,6 +16,8 @@ typedef struct tool_experiment {
   ckpt_data_source *data;
   ckpt_array *parameters, *states;
   ckpt_load *loads;
+  char **paths; /* as recorded; owned */
+  size_t n_paths;
 } tool_experiment;
 
 typedef struct tool_mode {
