@@ -35,6 +35,13 @@ def expect_failure(result, status, code, *fragments):
         expect(fragment in text, f"{fragment!r} not in:", text[:500])
 
 
+def schema_errors(name, objects):
+    import jsonschema
+    with open(os.path.join(ROOT, "docs", "schema", name), encoding="utf-8") as f:
+        validator = jsonschema.Draft202012Validator(json.load(f))
+    return [f"{name}: {e.message[:200]}" for o in objects for e in validator.iter_errors(o)]
+
+
 def records(text):
     return [json.loads(line) for line in text.splitlines()]
 

@@ -30,13 +30,6 @@ def tensors(path):
             for k, t in head.items() if k != "__metadata__"}
 
 
-def schema_errors(name, objects):
-    import jsonschema
-    with open(os.path.join(ROOT, "docs", "schema", name), encoding="utf-8") as f:
-        validator = jsonschema.Draft202012Validator(json.load(f))
-    return [f"{name}: {e.message[:200]}" for o in objects for e in validator.iter_errors(o)]
-
-
 SLOW = """(defrun slow :seed 1 :steps 100000000
   :loss (let ((w (param "w" [64] :init (ones shape)))) (mean (* w w)))
   :optimizer (sgd :lr 1e-9))"""

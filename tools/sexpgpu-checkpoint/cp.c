@@ -98,7 +98,8 @@ static bool is_checkpoint(const char *name) {
   char *directory, *base, *inside = command_text("%s/experiment.json", name);
   struct stat facts;
   checkpoint_split(&directory, &base, name);
-  bool is = checkpoint_step_of(base) >= 0 || strcmp(base, "latest") == 0 || stat(inside, &facts) == 0;
+  bool latest = strcmp(base, "latest") == 0 && lstat(name, &facts) != 0;
+  bool is = latest || checkpoint_step_of(base) >= 0 || stat(inside, &facts) == 0;
   free(directory);
   free(base);
   free(inside);

@@ -67,12 +67,8 @@ static void put_header(tar *archive, const char *name, uint64_t size, char type)
 
 /* "LENGTH key=value\n", whose length counts itself. */
 static char *pax_record(const char *before, const char *key, const char *value) {
-  size_t n = strlen(key) + strlen(value) + 3, length = n, digits = 0;
-  while (digits != length - n) {
-    digits = length - n;
-    char text[24];
-    length = n + (size_t)snprintf(text, sizeof text, "%zu", n + digits);
-  }
+  size_t n = strlen(key) + strlen(value) + 3, length = n + 1;
+  for (size_t power = 10; length >= power; power *= 10) length++;
   return command_text("%s%zu %s=%s\n", before, length, key, value);
 }
 
