@@ -52,7 +52,7 @@ LIBSEXP_SOURCES := \
   libsexp/run/bind.c libsexp/run/data_arrays.c libsexp/run/data_csv.c libsexp/run/data_idx.c \
   libsexp/run/data_manifest.c libsexp/run/data_windows.c libsexp/run/dataset.c libsexp/run/diagnostics.c \
   libsexp/run/digests.c libsexp/run/encoding.c libsexp/run/evaluation.c libsexp/run/files.c libsexp/run/generating.c \
-  libsexp/run/loader.c libsexp/run/messages.c libsexp/run/parameters.c libsexp/run/run.c libsexp/run/step.c \
+  libsexp/run/loader.c libsexp/run/messages.c libsexp/run/parameters.c libsexp/run/run.c libsexp/run/start.c libsexp/run/step.c \
   libsexp/run/sum_tree.c libsexp/run/training.c \
   libsexp/api.c libsexp/compile.c libsexp/describe.c
 
@@ -78,7 +78,7 @@ LIBCKPT_HEADERS := libckpt/ckpt.h libckpt/ckpt_checkpoint.h libckpt/ckpt_json.h 
 COMMON_SOURCES := \
   tools/common/clock.c tools/common/experiment.c tools/common/failure.c tools/common/format.c \
   tools/common/host.c tools/common/messages.c tools/common/paths.c tools/common/progress.c tools/common/records.c \
-  tools/common/report.c tools/common/settings.c tools/common/sink.c tools/common/status.c
+  tools/common/report.c tools/common/resume.c tools/common/settings.c tools/common/sink.c tools/common/status.c
 RUN_SOURCES := tools/sexpgpu-run/main.c tools/sexpgpu-run/settings.c tools/sexpgpu-run/train.c
 CHECKPOINT_SOURCES := \
   tools/sexpgpu-checkpoint/bundle.c tools/sexpgpu-checkpoint/bundle_gather.c tools/sexpgpu-checkpoint/choices.c \

@@ -230,17 +230,37 @@ typedef struct sexp_step {
   const char *stage;            /* its name, "" without stages */
 } sexp_step;
 
+/* A parameter or a state: its bytes are row-major, in the host's byte order. */
+typedef struct sexp_tensor {
+  const char *path;
+  sexp_dtype dtype;
+  int rank;
+  const int64_t *dims;
+  const void *bytes;
+  size_t n_bytes;
+  bool state;
+} sexp_tensor;
+
+/* Where a run goes on: the step that a checkpoint was written after, and all its tensors. */
+typedef struct sexp_start {
+  int64_t step;
+  const sexp_tensor *tensors; /* borrowed for the call; in any order */
+  size_t n_tensors;
+} sexp_start;
+
 typedef struct sexp_run_options {
   int threads;         /* 0: all processors the process may use */
   const char *simd;    /* NULL: the best; "reference" "scalar" "avx2" "avx512" */
   int64_t digest_every, digest_nodes_at; /* 0: none; nodes of the step with this number (1: the first) */
   bool reads_ahead;    /* a loader thread prepares the next microbatches */
+  const sexp_start *start; /* NULL: from the beginning. The bits are those of the run that was not interrupted */
 } sexp_run_options;
 #define SEXP_RUN_OPTIONS_DEFAULT {.reads_ahead = true}
 
 typedef struct sexp_run sexp_run;
 
-/* Opens data, draws or loads parameters, takes all memory of the run. Errors: E-DATA, E-LOAD, E-RUN. */
+/* Opens data, draws or loads parameters, takes all memory of the run. Errors: E-DATA, E-LOAD, E-RUN
+ * (E-RUN-006 where a start does not fit the program). */
 sexp_status sexp_run_new(sexp_run **run, sexp_messages **messages, sexp_program *program,
                          const sexp_run_options *options, const sexp_host *host);
 /* Stops the loader; waits for nothing else. */
@@ -258,15 +278,6 @@ typedef struct sexp_position {
 void sexp_run_position(const sexp_run *run, sexp_position *position);
 
 /* Current bytes of parameters, then states, both in path order; borrowed until the next step. */
-typedef struct sexp_tensor {
-  const char *path;
-  sexp_dtype dtype;
-  int rank;
-  const int64_t *dims;
-  const void *bytes;
-  size_t n_bytes;
-  bool state;
-} sexp_tensor;
 size_t sexp_run_tensors(const sexp_run *run, const sexp_tensor **tensors);
 
 /* A data source as it was opened. */

@@ -139,6 +139,11 @@ sx_loader *sx_loader_new(const sx_loader_stage *stages, uint32_t n_stages, sx_ar
   return loader;
 }
 
+void sx_loader_skip(sx_loader *loader, uint32_t stage, int64_t steps) {
+  loader->at = (cursor){stage, steps * loader->stages[stage].microbatches};
+  skip_finished_stages(loader);
+}
+
 /* The thread takes no signals: they are the caller's. */
 static bool create_thread(sx_loader *loader) {
   sigset_t all, before;

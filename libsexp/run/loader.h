@@ -28,6 +28,8 @@ typedef struct sx_loader sx_loader;
 
 /* Everything is in the arena but the thread, which sx_loader_start starts. */
 sx_loader *sx_loader_new(const sx_loader_stage *stages, uint32_t n_stages, sx_arena *arena);
+/* Begins after `steps` steps of a stage. Before the start, and before the first microbatch. */
+void sx_loader_skip(sx_loader *loader, uint32_t stage, int64_t steps);
 /* False: no thread could be started; the loader then works on demand. */
 bool sx_loader_start(sx_loader *loader);
 /* Stops the thread, after the record it is reading at most. */

@@ -90,6 +90,7 @@ static bool start_loader(sx_run *run) {
     stages[s] = (sx_loader_stage){state->dataset, state->stage->batch, state->stage->microbatches, state->steps};
   }
   run->loader = sx_loader_new(stages, n, &run->arena);
+  sx_loader_skip(run->loader, (uint32_t)run->position.stage, run->stage_step);
   if (!run->options.reads_ahead || sx_loader_start(run->loader)) return true;
   sx_error(&run->diags, SX_E_RUN_THREADS, (sx_span){0}, "the loader's thread could not be started");
   return false;
@@ -118,6 +119,8 @@ bool sx_run_make(sx_run *run) {
   sx_make_evals(run);
   make_values(run);
   sx_make_digests(run);
+  if (run->options.start && !sx_start(run)) return false;
+  run->options.start = NULL; /* it was borrowed */
   return start_loader(run);
 }
 

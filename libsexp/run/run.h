@@ -181,6 +181,9 @@ bool sx_make_parameters(sx_run *run);
 /* Index of the slot, parameters or states, with that path. */
 size_t sx_find_slot(const sx_run *run, const char *path, bool state);
 
+/* start.c. Takes tensors and position of options.start, once stages are known. False: an error is in run->diags. */
+bool sx_start(sx_run *run);
+
 /* training.c, generating.c, evaluation.c: what the run needs of each. */
 void sx_make_training(sx_run *run);
 void sx_make_generators(sx_run *run);

@@ -14,14 +14,14 @@ static ckpt_dtype dtype_of(sexp_dtype dtype) {
   return map[dtype];
 }
 
-/* BASE-xxxx: four digits of a hash of the identity, the seed and where the run starts. */
-static char *make_slug(const char *path, const char *base, const sexp_description *about, int64_t start) {
+/* BASE-xxxx: four digits of a hash of the identity and the seed. */
+static char *make_slug(const char *path, const char *base, const sexp_description *about) {
   const char *slash = strrchr(path, '/');
   const char *stem = base ? base : slash ? slash + 1 : path;
   const char *dot = base ? NULL : strrchr(stem, '.');
   int n = dot && dot > stem ? (int)(dot - stem) : (int)strlen(stem);
   char key[160], digest[CKPT_SHA256_TEXT];
-  snprintf(key, sizeof key, "%s %" PRId64 " %" PRId64, about->identity, about->seed, start);
+  snprintf(key, sizeof key, "%s %" PRId64 " 0", about->identity, about->seed);
   if (ckpt_sha256_bytes(digest, key, strlen(key), NULL) != CKPT_OK) return NULL;
   size_t room = (size_t)n + 6;
   char *slug = malloc(room);
@@ -114,14 +114,14 @@ static bool take_memory(tool_experiment *experiment, const sexp_description *abo
 }
 
 int tool_experiment_init(tool_experiment *experiment, const sexp_program *program, const sexp_run *run,
-                         const char *path, const char *slug_base, const tool_mode *mode) {
+                         const char *path, const char *slug_base, const char *slug, const tool_mode *mode) {
   const sexp_description *about = sexp_program_describe(program);
   const sexp_data_info *datas = NULL;
   size_t n_data = sexp_run_datas(run, &datas);
   sexp_engine engine;
   sexp_run_engine(run, &engine);
   *experiment = (tool_experiment){.path = path,
-                                  .slug = make_slug(path, slug_base, about, 0),
+                                  .slug = slug ? strdup(slug) : make_slug(path, slug_base, about),
                                   .choices = make_choices(about, &engine, mode)};
   if (!experiment->slug || !experiment->choices || !take_memory(experiment, about, n_data) ||
       ckpt_sha256_bytes(experiment->choices_digest, experiment->choices, strlen(experiment->choices), NULL) !=

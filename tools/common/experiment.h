@@ -25,10 +25,11 @@ typedef struct tool_mode {
   bool portable; /* --portable */
 } tool_mode;
 
-/* Fills everything but the position and the tensors' bytes. slug_base NULL: the stem of the file's name.
+/* Fills everything but the position and the tensors' bytes. slug_base NULL: the stem of the file's name; slug:
+ * of the run that goes on, NULL: a new one.
  * The exit status of a failure (memory), printed. */
 int tool_experiment_init(tool_experiment *experiment, const sexp_program *program, const sexp_run *run,
-                         const char *path, const char *slug_base, const tool_mode *mode);
+                         const char *path, const char *slug_base, const char *slug, const tool_mode *mode);
 /* Takes the run's position, and pointers to its tensors (valid until the next step). */
 void tool_experiment_update(tool_experiment *experiment, const sexp_run *run);
 void tool_experiment_free(tool_experiment *experiment);

@@ -2,6 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -52,6 +56,66 @@ int tool_sink_open(tool_sink *sink, const char *target) {
     return tool_fail(TOOL_INPUT, TOOL_E_METRIC_TARGET, "metrics target \"%s\" is unknown", target);
   *sink = (tool_sink){STDOUT_FILENO, "standard output"};
   return TOOL_DONE;
+}
+
+/* What a line is to a run that goes on after `step`. */
+typedef enum line_kind { LINE_KEPT, LINE_MANIFEST, LINE_LATER } line_kind;
+
+static line_kind judge(const char *line, const char *run, int64_t step) {
+  json_t *record = json_loads(line, 0, NULL);
+  const char *of = json_string_value(json_object_get(record, "run"));
+  const char *kind = json_string_value(json_object_get(record, "record"));
+  const json_t *at = json_object_get(record, "step");
+  line_kind result = LINE_KEPT;
+  if (of && kind && strcmp(of, run) == 0) {
+    if (strcmp(kind, "manifest") == 0) result = LINE_MANIFEST;
+    else if (json_integer_value(at) > step || strcmp(kind, "timing") == 0) result = LINE_LATER;
+  }
+  json_decref(record);
+  return result;
+}
+
+/* Copies the lines that stay. */
+static bool copy_lines(FILE *from, FILE *to, const char *run, int64_t step, bool *held) {
+  char *line = NULL;
+  size_t room = 0;
+  ssize_t n;
+  bool good = true;
+  while (good && (n = getline(&line, &room, from)) > 0) {
+    line_kind kind = judge(line, run, step);
+    if (kind == LINE_MANIFEST) *held = true;
+    if (kind != LINE_LATER) good = fwrite(line, 1, (size_t)n, to) == (size_t)n;
+  }
+  free(line);
+  return good && !ferror(from) && fflush(to) == 0 && fsync(fileno(to)) == 0;
+}
+
+static bool rewind_file(tool_sink *sink, const char *temporary, const char *run, int64_t step, bool *held) {
+  FILE *from = fopen(sink->path, "r"), *to = fopen(temporary, "w");
+  bool good = from && to && copy_lines(from, to, run, step, held);
+  int kept = errno;
+  if (from) fclose(from);
+  if (to && fclose(to) != 0) good = false;
+  good = good && rename(temporary, sink->path) == 0;
+  if (!good) unlink(temporary);
+  if (!good && kept) errno = kept;
+  return good;
+}
+
+int tool_sink_rewind(tool_sink *sink, const char *run, int64_t step, bool *held) {
+  struct stat facts;
+  *held = false;
+  if (sink->fd <= STDERR_FILENO || fstat(sink->fd, &facts) != 0 || !S_ISREG(facts.st_mode)) return TOOL_DONE;
+  size_t room = strlen(sink->path) + 5;
+  char *temporary = malloc(room);
+  if (temporary) snprintf(temporary, room, "%s.tmp", sink->path);
+  bool good = temporary && rewind_file(sink, temporary, run, step, held);
+  free(temporary);
+  if (!good)
+    return tool_fail(TOOL_STORAGE, TOOL_E_METRIC_OPEN, "%s: cannot be cut back to step %" PRId64 ": %s", sink->path, step,
+                     strerror(errno));
+  close(sink->fd);
+  return open_file(sink, sink->path);
 }
 
 int tool_sink_write(tool_sink *sink, const char *line, size_t n_bytes) {

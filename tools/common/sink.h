@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct tool_sink {
   int fd; /* -1: nowhere */
@@ -13,6 +14,9 @@ typedef struct tool_sink {
 /* target: "jsonl:PATH" (appended; a torn last line is cut off first), "stdout", or NULL for nowhere. The exit
  * status of a failure, printed: E-METRIC-001, E-METRIC-002. */
 int tool_sink_open(tool_sink *sink, const char *target);
+/* For a run that goes on after `step`: takes its records of later steps, and its timings, out of a file (which is
+ * replaced). *held: the file has the run's manifest. Nothing to do for a stream. E-METRIC-002. */
+int tool_sink_rewind(tool_sink *sink, const char *run, int64_t step, bool *held);
 /* One whole line, with its \n. TOOL_STORAGE and E-METRIC-003, printed, when it cannot be written whole. */
 int tool_sink_write(tool_sink *sink, const char *line, size_t n_bytes);
 void tool_sink_close(tool_sink *sink);

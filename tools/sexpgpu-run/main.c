@@ -49,6 +49,7 @@ static int load(training *t) {
   options.simd = s->simd;
   options.digest_every = s->digest_every;
   options.digest_nodes_at = s->digest_nodes_at;
+  if (t->resume.checkpoint) options.start = &t->resume.start;
   tool_status_set(&t->status, "loading");
   sexp_status status = sexp_run_new(&t->run, &t->messages, t->program, &options, &t->host);
   return status == SEXP_OK ? TOOL_DONE : tool_fail_sexp(status, t->messages);
@@ -61,9 +62,20 @@ static int open_location(training *t) {
   return tool_fail_ckpt(&error);
 }
 
+static int open_checkpoint(training *t) {
+  return t->settings->resume ? tool_resume_open(&t->resume, t->settings->resume, t->location) : TOOL_DONE;
+}
+
+static int check_checkpoint(const training *t) {
+  return t->resume.checkpoint ? tool_resume_check_program(&t->resume, t->program, t->settings->file) : TOOL_DONE;
+}
+
+/* A run that goes on keeps its slug. */
 static int describe(training *t) {
   const run_settings *s = t->settings;
-  int status = tool_experiment_init(&t->experiment, t->program, t->run, s->file, s->slug, &t->mode);
+  const char *slug = t->resume.checkpoint ? ckpt_checkpoint_experiment(t->resume.checkpoint)->slug : NULL;
+  int status = tool_experiment_init(&t->experiment, t->program, t->run, s->file, s->slug, slug, &t->mode);
+  if (!status && t->resume.checkpoint) status = tool_resume_check_files(&t->resume, &t->experiment);
   if (status) return status;
   t->records = (tool_records){&t->sink, ckpt_json_new(CKPT_JSON_LINE), t->experiment.slug};
   t->status.run = t->experiment.slug;
@@ -81,16 +93,26 @@ static void print_report(training *t) {
   tool_report_print(&t->report, details, s->explain ? stdout : stderr);
 }
 
-static int announce(training *t) {
-  size_t room = 128;
-  for (const char *c = t->experiment.choices; *c; c++) room++;
+static int announce_run(training *t) {
+  size_t room = 64 + strlen(t->experiment.choices);
   char *metadata = malloc(room);
   if (!metadata) return tool_no_memory();
   snprintf(metadata, room, "{\"choices\": %s, \"device\": \"cpu, numerics 1\"}", t->experiment.choices);
   int status = tool_record_manifest(&t->records, &t->experiment.record);
   if (!status) status = tool_record_annotation(&t->records, "lowering", 0, t->report.text, metadata);
-  if (!status) status = tool_record_timing(&t->records, "perf/engine", 0, 0, t->report.machine);
   free(metadata);
+  return status;
+}
+
+/* A stream that holds the run already goes on after the checkpoint's step: no record twice, none missing. */
+static int announce(training *t) {
+  bool resumed = t->resume.checkpoint != NULL, held = false;
+  int64_t step = t->resume.start.step;
+  int status = resumed ? tool_sink_rewind(&t->sink, t->experiment.slug, step, &held) : TOOL_DONE;
+  if (!status && !held) status = announce_run(t);
+  if (!status && resumed)
+    status = tool_record_annotation(&t->records, "resumed from", step, t->resume.name, t->resume.metadata);
+  if (!status) status = tool_record_timing(&t->records, "perf/engine", step, 0, t->report.machine);
   return status;
 }
 
@@ -107,17 +129,20 @@ static int gather_overrides(training *t) {
 
 static int prepare_and_train(training *t) {
   int status = TOOL_DONE;
-  if ((status = compile(t)) || (status = gather_overrides(t)) || (status = check_memory(t)) || (status = load(t)) || (status = describe(t))) return status;
+  if ((status = open_location(t)) || (status = open_checkpoint(t))) return status;
+  if ((status = compile(t)) || (status = check_checkpoint(t)) || (status = gather_overrides(t))) return status;
+  if ((status = check_memory(t)) || (status = load(t)) || (status = describe(t))) return status;
   tool_print_messages(t->messages);
   print_report(t);
   if (t->settings->explain) return TOOL_DONE;
-  if ((status = open_location(t)) || (status = tool_sink_open(&t->sink, t->settings->metrics))) return status;
+  if ((status = tool_sink_open(&t->sink, t->settings->metrics))) return status;
   if ((status = announce(t))) return status;
   return train(t);
 }
 
 static void release(training *t) {
   free(t->overrides);
+  tool_resume_free(&t->resume);
   tool_report_free(&t->report);
   tool_experiment_free(&t->experiment);
   ckpt_json_free(t->records.json);

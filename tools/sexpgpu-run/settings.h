@@ -6,7 +6,7 @@
 
 typedef struct run_settings {
   const char *file;
-  const char *run, *variant, *device, *metrics, *status, *checkpoint_dir, *slug, *explain_what, *simd;
+  const char *run, *variant, *device, *metrics, *status, *checkpoint_dir, *resume, *slug, *explain_what, *simd;
   tool_list sets, diagnostics;
   int64_t steps, eval_every, digest_every, digest_nodes_at, threads, eval_limit;
   double memory_gib;

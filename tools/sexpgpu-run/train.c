@@ -101,9 +101,10 @@ static int stop(training *t, int64_t step) {
 /* The last values of each name stand in the final line. */
 static void say_end(training *t, const sexp_step *step, double seconds) {
   char steps[32], rate[32];
-  double per_second = seconds > 0 ? (double)records_done(t) / seconds : 0;
+  double per_second = seconds > 0 ? (double)(records_done(t) - t->progress.first_records) / seconds : 0;
   tool_progress_clear(&t->progress);
-  fprintf(stderr, "%s steps   loss %.6g", tool_grouped(steps, step->step), (double)step->loss);
+  fprintf(stderr, "%s steps", tool_grouped(steps, step->step));
+  if (step->n_values) fprintf(stderr, "   loss %.6g", (double)step->loss);
   for (size_t i = 0; i < step->n_values; i++)
     if (strcmp(step->values[i].name, "train/loss") != 0 && strncmp(step->values[i].name, "diagnostics/", 12) != 0)
       fprintf(stderr, "   %s %.6g", step->values[i].name, (double)step->values[i].value);
@@ -114,7 +115,7 @@ static void say_end(training *t, const sexp_step *step, double seconds) {
 }
 
 static int end(training *t, const sexp_step *step, double seconds) {
-  int64_t records = records_done(t);
+  int64_t records = records_done(t) - t->progress.first_records;
   int status = tool_record_timing(&t->records, "perf/seconds", step->step, seconds, NULL);
   if (!status && seconds > 0)
     status = tool_record_timing(&t->records, "perf/records_per_second", step->step, (double)records / seconds, NULL);
@@ -144,12 +145,24 @@ static int after_step(training *t, const sexp_step *step) {
   return status;
 }
 
+/* The checkpoint that the run goes on from is its last one so far, where it lies in the run's own place. */
+static void take_resumed(training *t) {
+  if (!t->resume.checkpoint || !t->settings->resume || strcmp(t->settings->resume, "latest") != 0) return;
+  t->last_checkpoint_step = t->resume.start.step;
+  snprintf(t->last_checkpoint, sizeof t->last_checkpoint, "%s", t->resume.name);
+  memcpy(t->last_digest, ckpt_checkpoint_experiment(t->resume.checkpoint)->digest, sizeof t->last_digest);
+  t->progress.last_checkpoint = t->status.last_checkpoint = t->last_checkpoint;
+}
+
 int train(training *t) {
   const sexp_description *about = sexp_program_describe(t->program);
-  sexp_step step = {0};
+  sexp_step step = {.step = t->resume.start.step};
   double started_s = tool_clock_s();
   catch_signals();
   tool_progress_start(&t->progress, t->progress.shown, about->steps);
+  t->progress.first_step = step.step;
+  t->progress.first_records = records_done(t);
+  take_resumed(t);
   tool_status_set(&t->status, "running");
   for (;;) {
     sexp_step next;

@@ -6,6 +6,7 @@
 #include "../common/progress.h"
 #include "../common/records.h"
 #include "../common/report.h"
+#include "../common/resume.h"
 #include "../common/sink.h"
 #include "../common/status.h"
 #include "settings.h"
@@ -18,6 +19,7 @@ typedef struct training {
   sexp_program *program;
   sexp_run *run;
   ckpt_location *location; /* NULL: no checkpoints */
+  tool_resume resume;
   tool_experiment experiment;
   tool_report report;
   tool_sink sink;

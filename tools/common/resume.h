@@ -1,0 +1,25 @@
+/* Going on from a checkpoint: opened and verified whole, compared with the experiment at hand, and taken. */
+#ifndef TOOL_RESUME_H
+#define TOOL_RESUME_H
+
+#include "../../libsexp/sexp.h"
+#include "experiment.h"
+
+typedef struct tool_resume {
+  ckpt_checkpoint *checkpoint; /* NULL: no resume */
+  char name[32];               /* "step-100" */
+  sexp_tensor *tensors;
+  sexp_start start;
+  char *metadata;              /* of the `resumed from` annotation */
+} tool_resume;
+
+/* Opens `what`, a checkpoint's path or "latest" of location (then not NULL; torn ones are skipped with a word), and
+ * verifies every hash and the digest. All return the exit status of a failure, printed. */
+int tool_resume_open(tool_resume *resume, const char *what, ckpt_location *location);
+/* Refuses another file, run, knob, seed or identity: E-CKPT-040 to -042. */
+int tool_resume_check_program(const tool_resume *resume, const sexp_program *program, const char *path);
+/* Refuses other data or weights: E-CKPT-043, E-LOAD-001. */
+int tool_resume_check_files(tool_resume *resume, const tool_experiment *experiment);
+void tool_resume_free(tool_resume *resume);
+
+#endif
