@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Resuming: the run that stopped and went on has the bits of the one that did not, and a resume with something else
 is refused with both values."""
-import os, re, shutil, signal, subprocess, sys, time
+import hashlib, os, re, shutil, signal, subprocess, sys, time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import *
@@ -204,6 +204,19 @@ def a_flipped_bit_is_found_and_torn_checkpoints_are_skipped_with_a_word(folder):
             f.write(bytes([byte ^ 4]))
         expect_failure(tool(path, "--resume", os.path.join(broken, "step-8")), 2, "E-", "broken/step-8/")
         shutil.rmtree(broken)
+
+
+@test
+def other_training_graphs_are_refused(folder):
+    path = experiment(folder)
+    whole(folder, path)
+    at = os.path.join(folder, "whole", "step-8", "experiment.json")
+    text = re.sub('"identity": "sha256:....', '"identity": "sha256:0123', read(at))
+    begin = text.index(',\n  "seal"')
+    seal = hashlib.sha256(text[:begin].encode()).hexdigest()
+    with open(at, "w", encoding="utf-8") as f:
+        f.write(re.sub("sha256:[0-9a-f]{64}", "sha256:" + seal, text[begin:]).join([text[:begin], ""]))
+    expect_failure(tool(path, "--resume", os.path.dirname(at)), 2, "E-CKPT-042", "sha256:0123")
 
 
 @test
