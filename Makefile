@@ -29,7 +29,7 @@ VERSION := 0.1.0
 LIBSEXP_SOURCES := \
   libsexp/base/bug.c libsexp/base/diag.c libsexp/base/glob.c libsexp/base/guard.c libsexp/base/intern.c libsexp/base/memory.c \
   libsexp/base/sha256.c libsexp/base/text.c \
-  libsexp/ir/build.c libsexp/ir/build_product.c libsexp/ir/draw_key.c libsexp/ir/infer.c libsexp/ir/infer_product.c \
+  libsexp/ir/build.c libsexp/ir/build_product.c libsexp/ir/draw_key.c libsexp/ir/element.c libsexp/ir/infer.c libsexp/ir/infer_product.c \
   libsexp/ir/infer_shape.c libsexp/ir/ir.c libsexp/ir/parse.c libsexp/ir/print.c libsexp/ir/verify.c \
   libsexp/read/diag_print.c libsexp/read/lexer.c libsexp/read/number.c libsexp/read/print.c libsexp/read/reader.c \
   libsexp/read/source.c libsexp/read/utf8.c \

@@ -3,79 +3,8 @@
  * to bool it asks whether the value differs from 0 (NaN does). */
 #include <limits.h>
 
+#include "../ir/element.h"
 #include "reference.h"
-
-static float float_unary(sx_op op, float x) {
-  switch (op) {
-    case SX_OP_NEG:
-      return -x;
-    case SX_OP_ABS:
-      return sx_from_bits_f32(sx_bits_f32(x) & 0x7fffffffu);
-    case SX_OP_SIGN:
-      return sx_sign_f32(x);
-    case SX_OP_SQRT:
-      return sx_sqrt_f32(x);
-    case SX_OP_RSQRT:
-      return sx_rsqrt_f32(x);
-    case SX_OP_EXP:
-      return sx_exp_f32(x);
-    case SX_OP_EXP2:
-      return sx_exp2_f32(x);
-    case SX_OP_EXPM1:
-      return sx_expm1_f32(x);
-    case SX_OP_LOG:
-      return sx_log_f32(x);
-    case SX_OP_LOG2:
-      return sx_log2_f32(x);
-    case SX_OP_LOG1P:
-      return sx_log1p_f32(x);
-    case SX_OP_SIN:
-      return sx_sin_f32(x);
-    case SX_OP_COS:
-      return sx_cos_f32(x);
-    case SX_OP_TAN:
-      return sx_tan_f32(x);
-    case SX_OP_TANH:
-      return sx_tanh_f32(x);
-    case SX_OP_ERF:
-      return sx_erf_f32(x);
-    case SX_OP_FLOOR:
-      return sx_floor_f32(x);
-    case SX_OP_CEIL:
-      return sx_ceil_f32(x);
-    case SX_OP_ROUND:
-      return sx_round_f32(x);
-    default:
-      SX_BUG("no float operation of one input: %d", (int)op);
-  }
-}
-
-static float float_binary(sx_op op, float a, float b) {
-  switch (op) {
-    case SX_OP_ADD:
-      return a + b;
-    case SX_OP_SUB:
-      return a - b;
-    case SX_OP_MUL:
-      return a * b;
-    case SX_OP_DIV:
-      return a / b;
-    case SX_OP_IDIV:
-      return sx_div_floor_f32(a, b);
-    case SX_OP_MOD:
-      return sx_mod_f32(a, b);
-    case SX_OP_MAX:
-      return sx_max_f32(a, b);
-    case SX_OP_MIN:
-      return sx_min_f32(a, b);
-    case SX_OP_POW:
-      return sx_pow_f32(a, b);
-    case SX_OP_ATAN2:
-      return sx_atan2_f32(a, b);
-    default:
-      SX_BUG("no float operation of two inputs: %d", (int)op);
-  }
-}
 
 static bool float_compare(sx_op op, float a, float b) {
   switch (op) {
@@ -124,15 +53,6 @@ static int32_t integer_unary(sx_op op, int32_t x) {
   }
 }
 
-/* In 64 bits, where INT_MIN / -1 has its place; the caller wraps it. */
-static int64_t floor_divide(int64_t a, int64_t b) {
-  if (b == 0) return 0;
-  int64_t quotient = a / b;
-  return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
-}
-
-static int64_t floor_modulo(int64_t a, int64_t b) { return b == 0 ? 0 : a - b * floor_divide(a, b); }
-
 static int32_t integer_binary(sx_op op, int32_t a, int32_t b) {
   switch (op) {
     case SX_OP_ADD:
@@ -142,9 +62,9 @@ static int32_t integer_binary(sx_op op, int32_t a, int32_t b) {
     case SX_OP_MUL:
       return sx_wrap_mul(a, b);
     case SX_OP_IDIV:
-      return (int32_t)(uint32_t)(uint64_t)floor_divide(a, b);
+      return (int32_t)(uint32_t)(uint64_t)sx_floor_divide(a, b);
     case SX_OP_MOD:
-      return (int32_t)floor_modulo(a, b);
+      return (int32_t)sx_floor_modulo(a, b);
     case SX_OP_MAX:
       return a > b ? a : b;
     case SX_OP_MIN:
@@ -186,8 +106,8 @@ sx_value sx_reference_apply(sx_op op, sx_dtype from, sx_dtype to, const sx_value
       break;
   }
   if (sx_op_describe(op)->n_inputs == 1)
-    return sx_is_float(from) ? (sx_value){.f = float_unary(op, in[0].f)} : (sx_value){.i = integer_unary(op, in[0].i)};
-  return sx_is_float(from) ? (sx_value){.f = float_binary(op, in[0].f, in[1].f)}
+    return sx_is_float(from) ? (sx_value){.f = sx_element_unary(op, in[0].f)} : (sx_value){.i = integer_unary(op, in[0].i)};
+  return sx_is_float(from) ? (sx_value){.f = sx_element_binary(op, in[0].f, in[1].f)}
                            : (sx_value){.i = integer_binary(op, in[0].i, in[1].i)};
 }
 

@@ -164,11 +164,11 @@ static void load_text(sx_evaluator *evaluator, const char *path, const sx_datum 
   if (!evaluator->host->read_source(evaluator->host->context, path, &bytes, &n_bytes, &why, evaluator->arena)) {
     const char *words = why ? why : "it cannot be read";
     if (!strstr(words, path)) words = sx_format(evaluator->arena, "%s: %s", path, words);
-    sx_error(evaluator->diags, SX_E_READ_FILE, span, "%s", words)->path = path;
+    sx_error(evaluator->diags, SX_E_READ_FILE, span, "%s", words);
     return;
   }
   if (n_bytes > SX_SOURCE_BYTES) {
-    sx_error(evaluator->diags, SX_E_READ_FILE, span, "%s: it is larger than 64 MiB", path)->path = path;
+    sx_error(evaluator->diags, SX_E_READ_FILE, span, "%s: it is larger than 64 MiB", path);
     return;
   }
   uint32_t file = sx_sources_add(&program->sources, path, bytes, n_bytes, false);

@@ -85,9 +85,19 @@ static void convert_one(const conversion *to, const sx_diag *diag) {
   SX_PUSH(arena, to->messages->list, message);
 }
 
+/* What the limit left out is counted in the last message. */
+static void say_more(const conversion *to) {
+  const sx_diags *diags = to->diags;
+  size_t more = (size_t)diags->n_errors + diags->n_warnings - diags->list.n;
+  if (!more) return;
+  sexp_message *last = &to->messages->list.items[to->messages->list.n - 1];
+  last->text = sx_format(&to->messages->arena, "%s%zu more %s not shown\n", last->text, more, more == 1 ? "is" : "are");
+}
+
 static void convert(void *context) {
   const conversion *to = context;
   for (size_t i = 0; i < to->diags->list.n; i++) convert_one(to, &to->diags->list.items[i]);
+  say_more(to);
 }
 
 sexp_status sx_messages_add(sexp_messages **messages, const sx_memory *memory, const sx_diags *diags,

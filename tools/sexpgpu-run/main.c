@@ -1,4 +1,5 @@
 /* sexpgpu-run: compiles an experiment and trains one of its runs. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,9 +154,20 @@ static void release(training *t) {
   sexp_messages_free(t->messages);
 }
 
+/* A mapped data file that another program cuts off while it is read leaves pages without a file behind them. */
+static void on_lost_pages(int number) {
+  static const char words[] =
+      "E-DATA-103: a data file was cut off while it was read\n"
+      "  hint: write a new file and rename it over the old one while nothing reads it\n";
+  (void)number;
+  if (write(STDERR_FILENO, words, sizeof words - 1) < 0) _exit(TOOL_STORAGE);
+  _exit(TOOL_STORAGE);
+}
+
 int main(int argc, char **argv) {
   run_settings settings;
   bool exit_now = false;
+  signal(SIGBUS, on_lost_pages);
   int status = run_settings_read(&settings, argc, argv, &exit_now);
   if (!status && !exit_now) {
     training t = {.settings = &settings, .mode = {settings.strict, settings.portable}, .host = tool_host(),
