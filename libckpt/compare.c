@@ -123,14 +123,14 @@ static void compare_block(ckpt_difference *out, const unsigned char *left, const
 
 static ckpt_status compare_blocks(ckpt_difference *out, const ckpt_tensors *left_of, const ckpt_tensor *left,
                                   const ckpt_tensors *right_of, const ckpt_tensor *right, unsigned char *room,
-                                  ckpt_error *error) {
-  size_t width = ckpt_dtype_n_bytes(left->dtype), most = CK_PIECE_BYTES / width;
+                                  size_t n_room, ckpt_error *error) {
+  size_t width = ckpt_dtype_n_bytes(left->dtype), most = n_room / width;
   for (uint64_t first = 0; first < left->n_elements;) {
     size_t n = left->n_elements - first < most ? (size_t)(left->n_elements - first) : most;
     ckpt_status status = ckpt_tensors_read(room, left_of, left, first, n, error);
-    if (status == CKPT_OK) status = ckpt_tensors_read(room + CK_PIECE_BYTES, right_of, right, first, n, error);
+    if (status == CKPT_OK) status = ckpt_tensors_read(room + n_room, right_of, right, first, n, error);
     if (status != CKPT_OK) return status;
-    compare_block(out, room, room + CK_PIECE_BYTES, n * width, left->dtype, first);
+    compare_block(out, room, room + n_room, n * width, left->dtype, first);
     first += n;
   }
   return CKPT_OK;
@@ -143,9 +143,10 @@ ckpt_status ckpt_tensors_compare(ckpt_difference *out, const ckpt_tensors *left_
     return ck_fail(error, CK_E_ARGUMENT, NULL, -1, 0, "expected two tensors of one dtype and shape: '%.200s', '%.200s'",
                    left->name, right->name);
   if (left->n_elements == 0) return CKPT_OK;
-  unsigned char *room = malloc(2 * CK_PIECE_BYTES);
-  if (!room) return ck_no_memory(error, 2 * CK_PIECE_BYTES);
-  ckpt_status status = compare_blocks(out, left_of, left, right_of, right, room, error);
+  size_t n_room = left->n_bytes < CK_PIECE_BYTES ? (size_t)left->n_bytes : CK_PIECE_BYTES;
+  unsigned char *room = malloc(2 * n_room);
+  if (!room) return ck_no_memory(error, 2 * n_room);
+  ckpt_status status = compare_blocks(out, left_of, left, right_of, right, room, n_room, error);
   free(room);
   return status;
 }

@@ -229,7 +229,11 @@ def verify_tells_wrong_from_unreadable(folder):
     for change, code in [(lambda: os.remove(f"{c}/states.safetensors"), "E-CKPT-011"),
                          (lambda: os.truncate(f"{c}/states.safetensors", 5), "E-CKPT-011"),
                          (lambda: os.remove(f"{c}/experiment.json"), "E-CKPT-007"),
-                         (lambda: write(f"{c}/experiment.json", whole["experiment.json"][:-40]), "E-CKPT-0"),
+                         (lambda: write(f"{c}/experiment.json", whole["experiment.json"][:-40]), "E-CKPT-008"),
+                         (lambda: write(f"{c}/experiment.json", sealed({"version": 2})), "E-CKPT-009"),
+                         (lambda: write(f"{c}/experiment.json", whole["experiment.json"].replace(b"made-0001", b"made-0002")),
+                          "E-CKPT-010"),
+                         (lambda: shutil.copy(f"{c}/parameters.safetensors", f"{c}/states.safetensors"), "E-CKPT-013"),
                          (lambda: flip(f"{c}/parameters.safetensors", len(whole["parameters.safetensors"]) - 1),
                           "E-CKPT-012")]:
         change()

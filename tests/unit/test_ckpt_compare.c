@@ -16,8 +16,8 @@ static ckpt_tensors *open_raw(const char *name, ckpt_dtype dtype, const void *el
                                                    "U32",  "I32", "F32", "U64", "I64", "F64"};
   snprintf(header, sizeof header, "{\"t\":{\"dtype\":\"%s\",\"shape\":[%zu],\"data_offsets\":[0,%zu]}}", names[dtype],
            n, n_bytes);
-  bytes file = safetensors_bytes(header, n_bytes);
-  memcpy(file.data + file.n - n_bytes, elements, n_bytes);
+  bytes file = safetensors_bytes(header, 0);
+  put(&file, elements, n_bytes);
   scratch_write(scratch("%s.safetensors", name), file.data, file.n);
   bytes_free(&file);
   ckpt_tensors *tensors = NULL;
@@ -52,21 +52,21 @@ static const pair pairs[] = {
     {CKPT_F32, 0x00000000, 0x80000003, 1, 0, 3, 0x3p-149},
     {CKPT_F32, 0x80000000, 0x00000001, 1, 0, 1, 0x1p-149},
     {CKPT_F32, 0x3f800000, 0xbf800000, 1, 0, 2 * UINT64_C(0x3f800000), 2},
-    {CKPT_F32, 0x7f7fffff, 0x7f800000, 1, 0, 1, INFINITY},
-    {CKPT_F32, 0x7f800000, 0xff800000, 1, 0, 2 * UINT64_C(0x7f800000), INFINITY},
+    {CKPT_F32, 0x7f7fffff, 0x7f800000, 1, 0, 1, HUGE_VAL},
+    {CKPT_F32, 0x7f800000, 0xff800000, 1, 0, 2 * UINT64_C(0x7f800000), HUGE_VAL},
     {CKPT_F32, 0x7fc00000, 0xffc00001, 0, 0, 0, 0},
     {CKPT_F32, 0x7f800001, 0x7f800000, 1, 1, 0, 0},
     {CKPT_F32, 0x3f800000, 0x7fc00000, 1, 1, 0, 0},
     {CKPT_F64, UINT64_C(0x3ff0000000000000), UINT64_C(0x3ff0000000000002), 1, 0, 2, 0x1p-51},
     {CKPT_F64, UINT64_C(0x8000000000000001), UINT64_C(1), 1, 0, 2, 0},
-    {CKPT_F64, UINT64_C(0x7ff0000000000000), UINT64_C(0xfff0000000000000), 1, 0, UINT64_C(0xffe0000000000000), INFINITY},
+    {CKPT_F64, UINT64_C(0x7ff0000000000000), UINT64_C(0xfff0000000000000), 1, 0, UINT64_C(0xffe0000000000000), HUGE_VAL},
     {CKPT_F64, UINT64_C(0x7ff8000000000000), UINT64_C(0xfff8000000000001), 0, 0, 0, 0},
     {CKPT_BF16, 0x3f80, 0x3f81, 1, 0, 1, 0x1p-7},
     {CKPT_BF16, 0x8000, 0x0001, 1, 0, 1, 0x1p-133},
     {CKPT_BF16, 0x7fc0, 0x7f81, 0, 0, 0, 0},
     {CKPT_F16, 0x3c00, 0x3c01, 1, 0, 1, 0x1p-10},
     {CKPT_F16, 0x0001, 0x8001, 1, 0, 2, 0x1p-23},
-    {CKPT_F16, 0x7bff, 0x7c00, 1, 0, 1, INFINITY},
+    {CKPT_F16, 0x7bff, 0x7c00, 1, 0, 1, HUGE_VAL},
     {CKPT_F16, 0x7bff, 0x0000, 1, 0, 0x7bff, 65504},
     {CKPT_BOOL, 0, 3, 1, 0, 0, 1},
     {CKPT_BOOL, 2, 1, 0, 0, 0, 0},
@@ -100,7 +100,7 @@ static void single_elements(void **state) {
 static double half(uint16_t bits) {
   int exponent = bits >> 10 & 31, fraction = bits & 1023;
   double magnitude = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
-  if (exponent == 31) magnitude = INFINITY;
+  if (exponent == 31) magnitude = HUGE_VAL;
   return bits >> 15 ? -magnitude : magnitude;
 }
 
