@@ -6,6 +6,7 @@
  * buffer and offset, and their addresses are filled in before the call. */
 #include "executable.h"
 
+#include <fenv.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -156,7 +157,11 @@ sx_executable *sx_executable_new(const sx_cpu *cpu, const sx_plan *plan, int64_t
   e->block = align(e->memory);
   e->scratch = e->block + plan->block_bytes + known;
   for (size_t i = 0; i < e->n_steps; i++) e->steps[i].call.scratch = e->scratch;
+  fenv_t caller;
+  fegetenv(&caller);
+  fesetenv(FE_DFL_ENV);
   place_buffers(e, e->block + plan->block_bytes);
+  fesetenv(&caller);
   return e;
 }
 
@@ -238,19 +243,28 @@ static void observe_all(const sx_executable *e, size_t n_done) {
   }
 }
 
-bool sx_executable_execute(sx_executable *e, sx_stopped *why) {
-  size_t n_done = 0;
-  bool stopped = false;
+/* Gives the number of steps that were done. */
+static size_t run_steps(sx_executable *e, sx_stopped *why) {
   atomic_store_explicit(&e->fault.at, INT64_MAX, memory_order_relaxed);
-  for (; n_done < e->n_steps && !stopped; n_done++) {
-    step *s = &e->steps[n_done];
-    run_step(e, s);
+  for (size_t i = 0; i < e->n_steps; i++) {
+    run_step(e, &e->steps[i]);
     int64_t at = atomic_load_explicit(&e->fault.at, memory_order_relaxed);
-    stopped = at != INT64_MAX;
-    if (stopped) explain(s, at, why);
+    if (at == INT64_MAX) continue;
+    explain(&e->steps[i], at, why);
+    return i;
   }
-  if (e->observe) observe_all(e, stopped ? n_done - 1 : n_done);
-  return !stopped;
+  return e->n_steps;
+}
+
+/* The caller may have set another rounding or the flushing of subnormals: bits are those of the default. */
+bool sx_executable_execute(sx_executable *e, sx_stopped *why) {
+  fenv_t caller;
+  fegetenv(&caller);
+  fesetenv(FE_DFL_ENV);
+  size_t n_done = run_steps(e, why);
+  if (e->observe) observe_all(e, n_done);
+  fesetenv(&caller);
+  return n_done == e->n_steps;
 }
 
 bool sx_executable_observe(sx_executable *e, sx_observe *observe, void *context) {

@@ -1,8 +1,12 @@
 /* Execution: one set of bits for one graph, whatever is fused, reused, threaded or vectorized; faults, draws,
  * observation, memory. */
+#include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
 
 #include "../common/cmocka_all.h"
 #include "../common/interpret.h"
@@ -398,6 +402,41 @@ static void executing_allocates_nothing(void **state) {
   planned_free(p);
 }
 
+/* Subnormals and roundings are those of numerics 1, whatever the caller's processor modes. */
+static void modes_of_the_caller_change_nothing(void **state) {
+  (void)state;
+  planned *p = planned_text("graph \"g\"\n"
+                            "%0 = param {path \"x\"} : f32 [100 100]\n"
+                            "%1 = const {value 3} : f32 [100 100]\n"
+                            "%2 = div %0 %1 : f32 [100 100]\n"
+                            "%3 = exp %2 : f32 [100 100]\n"
+                            "%4 = const {value 1e-38} : f32 [100 100]\n"
+                            "%5 = mul %2 %4 : f32 [100 100]\n"
+                            "%6 = einsum %5 %3 {labels \"ij,jk->ik\"} : f32 [100 100]\n"
+                            "output \"a\" %3\noutput \"b\" %5\noutput \"c\" %6\n");
+  fenv_t before;
+  fegetenv(&before);
+  void **expected = interpret(p->graph, 7, 1);
+  for (size_t i = 0; i < N_WAYS; i++) {
+    if (!sx_simd_available(all_ways[i].simd)) continue;
+    const sx_plan *plan = plan_in(p, all_ways[i]);
+    outside got = outside_of(plan, 1);
+    sx_stopped why;
+    fesetround(FE_UPWARD);
+#if defined(__SSE2__)
+    _mm_setcsr(_mm_getcsr() | 0x8040); /* results and operands that are subnormal become 0 */
+#endif
+    assert_true(run_in(p, plan, all_ways[i], &got, &why));
+    assert_int_equal(fegetround(), FE_UPWARD);
+    fesetenv(&before);
+    canonical_outputs(plan, &got);
+    check_equal(p, expected, plan, &got, all_ways[i], 4);
+    outside_free(&got);
+  }
+  interpret_free(p->graph, expected);
+  planned_free(p);
+}
+
 static void levels_have_names(void **state) {
   (void)state;
   assert_string_equal(sx_simd_name(SX_SIMD_REFERENCE), "reference");
@@ -422,6 +461,7 @@ int main(void) {
       cmocka_unit_test(every_value_can_be_observed),
       cmocka_unit_test(no_memory_is_null),
       cmocka_unit_test(executing_allocates_nothing),
+      cmocka_unit_test(modes_of_the_caller_change_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
