@@ -1,5 +1,6 @@
 /* The pool: every index once, cuts at multiples of the grain, one partition for one number of threads,
  * and no processor time while idle. */
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "../../libsexp/cpu/threads.h"
 
