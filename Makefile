@@ -73,7 +73,7 @@ LIBCKPT_SOURCES := \
   libckpt/location.c libckpt/manifest.c libckpt/npy.c libckpt/npz.c libckpt/output.c \
   libckpt/safetensors_index.c libckpt/safetensors_read.c libckpt/safetensors_write.c libckpt/sha256.c \
   libckpt/tensors.c libckpt/utf8.c
-LIBCKPT_HEADERS := libckpt/ckpt.h
+LIBCKPT_HEADERS := libckpt/ckpt.h libckpt/ckpt_json.h libckpt/ckpt_status.h
 
 COMMON_SOURCES := \
   tools/common/clock.c tools/common/experiment.c tools/common/failure.c tools/common/host.c \
@@ -273,7 +273,7 @@ install: all
 uninstall:
 	cd $(DESTDIR)$(PREFIX) && rm -f $(patsubst %,bin/%,$(TOOLS)) lib/libsexp.a lib/libckpt.a lib/libsexp.so* \
 	  lib/libckpt.so* lib/pkgconfig/libsexp.pc lib/pkgconfig/libckpt.pc \
-	  include/sexp.h include/ckpt.h share/bash-completion/completions/sexpgpu-run \
+	  $(patsubst %,include/%,$(notdir $(LIBSEXP_HEADERS) $(LIBCKPT_HEADERS))) share/bash-completion/completions/sexpgpu-run \
 	  $(patsubst %,share/man/man1/%,$(notdir $(MANPAGES)))
 
 dist: ; git archive --format=tar.gz --prefix=sexpgpu-$(VERSION)/ -o $(BUILD)/sexpgpu-$(VERSION).tar.gz HEAD
