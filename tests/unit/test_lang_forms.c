@@ -154,10 +154,11 @@ static void test_call_chain(void **state) {
   assert_null(diag->frames->outer->outer->outer);
   language_free(made);
   /* inside the prelude the place is the user's call */
-  made =
-      language_of("(defrun r :steps 1 :optimizer (sgd :lr 1)\n :loss (sum (linear (ones [2 3]) (ones [4 5]))))", NULL);
-  assert_string_equal(language_error(made),
-                      "E-SHAPE-003 2:14 linear: matmul: inner sizes differ, [2 3] by [5 4] @ 2:22");
+  made = language_of("(defun h (x)\n (+ 1 (silu x)))\n(h \"a\")", NULL);
+  diag = &made->program.diags.list.items[0];
+  assert_ptr_equal(strstr(language_error(made), "E-TYPE-010 2:8 silu: "), language_error(made));
+  assert_string_equal(diag->frames->name, "h");
+  assert_null(diag->frames->outer);
   language_free(made);
 }
 
