@@ -1,11 +1,10 @@
 /* The pool: every index once, cuts at multiples of the grain, one partition for one number of threads,
  * and no processor time while idle. */
-#include "../../libsexp/cpu/threads.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "../../libsexp/cpu/threads.h"
 #include "../common/cmocka_all.h"
 
 enum { MOST = 5000, MOST_THREADS = 16 };
