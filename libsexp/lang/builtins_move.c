@@ -121,6 +121,7 @@ static bool get_tensors(const sx_call *call, sx_id **ids, uint32_t *n) {
   if (!sx_get_list(call, list, NULL)) return false;
   if (!list->n) return sx_value_fail(call, list, SX_E_EVAL_INDEX, "the list is empty");
   *n = list->n;
+  if (!sx_spend(call->evaluator, list->n)) return false;
   *ids = SX_NEW_N(call->evaluator->arena, sx_id, list->n);
   for (uint32_t i = 0; i < list->n; i++)
     if (!sx_get_tensor(call, &list->items[i], &(*ids)[i])) return false;

@@ -124,6 +124,8 @@ sx_diag *sx_fail(sx_evaluator *evaluator, sx_code code, sx_span span, const char
     __attribute__((format(printf, 4, 5)));
 sx_diag *sx_vfail(sx_evaluator *evaluator, sx_code code, sx_span span, const char *format, va_list arguments)
     __attribute__((format(printf, 4, 0)));
+/* Whether errors are only counted any more: hints and chains are not worth their making. */
+bool sx_too_many_errors(const sx_evaluator *evaluator);
 /* The call that runs, as a place in the user's files: errors and nodes get its span. NULL: none. */
 const sx_datum *sx_here(const sx_evaluator *evaluator);
 /* The datum whose instruction runs, also inside the prelude. */

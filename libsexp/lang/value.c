@@ -158,6 +158,13 @@ int sx_number_compare(const sx_value *a, const sx_value *b) {
   return order_of_reals(a->real, b->real);
 }
 
+static bool equal_texts(const char *a, const char *b, sx_effort *effort) {
+  enum { BYTES = 16 }; /* as one item */
+  size_t n = strlen(a);
+  effort->work -= (int64_t)(n / BYTES);
+  return strncmp(a, b, n) == 0 && !b[n];
+}
+
 static bool equal_items(const sx_value *a, const sx_value *b, size_t n, sx_effort *effort) {
   if (a == b) return true;
   if (--effort->depth < 0 || effort->work < 0) return false;
@@ -170,6 +177,7 @@ static bool equal_items(const sx_value *a, const sx_value *b, size_t n, sx_effor
 
 static bool equal_functions(const sx_function *a, const sx_function *b, sx_effort *effort) {
   if (a == b) return true;
+  effort->work -= (int64_t)(a->body->form->span.end - a->body->form->span.begin);
   if (!sx_datum_equal(a->body->form, b->body->form) || a->body->captures.n != b->body->captures.n) return false;
   return equal_items(a->captures, b->captures, a->body->captures.n, effort);
 }
@@ -188,7 +196,7 @@ bool sx_value_equal(const sx_value *a, const sx_value *b, sx_effort *effort) {
     case SX_KIND_STRING:
     case SX_KIND_SYMBOL:
     case SX_KIND_KEYWORD:
-      return strcmp(a->text, b->text) == 0;
+      return equal_texts(a->text, b->text, effort);
     case SX_KIND_LIST:
       return a->n == b->n && equal_items(a->items, b->items, a->n, effort);
     case SX_KIND_FUNCTION:

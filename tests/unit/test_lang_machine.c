@@ -39,6 +39,9 @@ static void test_budget(void **state) {
        "E-EVAL-042 a model path of more than 4000 bytes"},
       {"(for (i (range 4000)) (for (j (range 4000)) (* i j)))", "E-EVAL-041"},
       {"(fold (lambda (l i) (append l l)) [1] (range 60))", "E-EVAL-041"},
+      {"(let ((a (range 900000)) (b (range 900000))) (for (i (range 1000)) (= a b)))", "E-EVAL-041"},
+      {"(let ((s (fold (lambda (s i) (str s s)) \"a\" (range 20)))) (for (i (range 100000)) (length s)))",
+       "E-EVAL-041"},
       {"(begin (defun f () (begin 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 "
        "(f))) (f))",
        "E-EVAL-041"},
@@ -61,6 +64,32 @@ static void test_limit_is_exact(void **state) {
   made = language_of(text, &selection);
   assert_string_equal(language_codes(made), "E-EVAL-041"); /* one error, and nothing after it */
   assert_string_equal(sx_text_get(&made->printed), "");
+  language_free(made);
+}
+
+/* As deep as the reader lets lists nest: 512 levels. */
+static void test_nested_expressions(void **state) {
+  (void)state;
+  static const char *const parts[][3] = {
+      {"(+ 1 ", ")", "509"}, {"(if true ", " 0)", "1"}, {"(begin 0 ", ")", "1"}, {"((lambda (x) x) ", ")", "1"}};
+  for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
+    char text[20000] = "(print ";
+    for (int i = 0; i < 508; i++) strcat(text, parts[k][0]);
+    strcat(text, "1");
+    for (int i = 0; i < 508; i++) strcat(text, parts[k][1]);
+    strcat(text, ")\n(defrun r :steps 1 :loss 1)");
+    language *made = language_of(text, NULL);
+    assert_string_equal(language_error(made), "");
+    assert_memory_equal(sx_text_get(&made->printed), parts[k][2], strlen(parts[k][2]));
+    language_free(made);
+  }
+  char closures[20000] = "(print (let ((a 7)) ";
+  for (int i = 0; i < 250; i++) strcat(closures, "((lambda () ");
+  strcat(closures, "a");
+  for (int i = 0; i < 250; i++) strcat(closures, "))");
+  strcat(closures, "))\n(defrun r :steps 1 :loss 1)");
+  language *made = language_of(closures, NULL);
+  assert_string_equal(sx_text_get(&made->printed), "7\n");
   language_free(made);
 }
 
@@ -103,8 +132,12 @@ static void test_large_network(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_depth),         cmocka_unit_test(test_budget),        cmocka_unit_test(test_limit_is_exact),
-      cmocka_unit_test(test_nested_graphs), cmocka_unit_test(test_large_network),
+      cmocka_unit_test(test_depth),
+      cmocka_unit_test(test_budget),
+      cmocka_unit_test(test_limit_is_exact),
+      cmocka_unit_test(test_nested_graphs),
+      cmocka_unit_test(test_nested_expressions),
+      cmocka_unit_test(test_large_network),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
