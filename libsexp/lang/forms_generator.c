@@ -247,3 +247,7 @@ bool sx_build_generator(sx_evaluator *evaluator, sx_declaration *declaration, in
   SX_PUSH(evaluator->arena, program->generators, made);
   return true;
 }
+
+void sx_check_generators(sx_evaluator *evaluator) {
+  sx_check_options(evaluator, SX_DECLARE_GENERATOR, SX_E_RUN_GENERATOR, generator_options);
+}

@@ -193,6 +193,12 @@ static void test_run_mistakes(void **state) {
   made = language_of("(defrun a :steps 1 :loss 1) (defrun b :stepz 1)", &selection);
   assert_string_equal(language_codes(made), "E-RUN-020");
   language_free(made);
+  made = language_of("(defrun a :steps 1 :loss 1) (defrun b :steps 1 :loss 1) (defeval e :run b :evry 1)", &selection);
+  assert_string_equal(language_codes(made), "E-RUN-020");
+  language_free(made);
+  made = language_of("(defrun a :steps 1 :loss 1) (defgenerator g :emitt 1)", &selection);
+  assert_string_equal(language_codes(made), "E-RUN-025");
+  language_free(made);
   selection.run = "tiyn";
   made = language_of("(defrun tiny :steps 1 :loss 1)", &selection);
   assert_string_equal(language_error(made), "E-RUN-021 there is no run tiyn; the runs are tiny | did you mean tiny?");
