@@ -214,6 +214,13 @@ bool sx_value_equal(const sx_value *a, const sx_value *b, sx_effort *effort) {
   }
 }
 
+static bool same_bits(double a, double b) {
+  uint64_t bits[2];
+  memcpy(&bits[0], &a, sizeof a);
+  memcpy(&bits[1], &b, sizeof b);
+  return bits[0] == bits[1];
+}
+
 bool sx_datum_equal(const sx_datum *a, const sx_datum *b) {
   if (a == b) return true;
   if (a->kind != b->kind || a->n != b->n) return false;
@@ -221,7 +228,7 @@ bool sx_datum_equal(const sx_datum *a, const sx_datum *b) {
     case SX_DATUM_INTEGER:
       return a->integer == b->integer;
     case SX_DATUM_REAL:
-      return memcmp(&a->real, &b->real, sizeof a->real) == 0;
+      return same_bits(a->real, b->real);
     case SX_DATUM_BOOLEAN:
       return a->boolean == b->boolean;
     case SX_DATUM_STRING:
