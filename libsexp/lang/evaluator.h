@@ -2,10 +2,11 @@
  *
  *   load.c       reads the file and its includes, lists the top-level forms, finds who defines what
  *   translate.c  turns a datum into code (body.h); forms.c: its special forms
- *   machine.c    runs code; call.c: binds arguments
- *   builtins_*.c the tables of builtins, on compile-time values and on tensors
- *   param.c      parameters and optimizer states; update.c: the update graph
- *   forms_*.c    defdata, defrun, defeval, defgenerator; knobs.c: defknob, defvariant
+ *   machine.c    runs code; activate.c: calls; call.c: arguments; trace.c: errors and where they arise
+ *   builtins_*.c the tables of builtins, on compile-time values and on tensors (tensor.c)
+ *   param.c      parameters; state.c: states of an optimizer; update.c: the update graph
+ *   forms_*.c    defdata, defrun, defeval, defgenerator, with options.c and fields.c; knobs.c: defknob, defvariant
+ *   names.c      top-level names; suggest.c: the nearest one
  *   evaluate.c   the whole of it
  *
  * Functions that return bool return false after an error was reported, or where one that was reported before stands
