@@ -322,14 +322,20 @@ static ckpt_status check_old(directory *place, const char *target, ckpt_error *e
   return ck_fail(error, CK_E_WRITE, place->location.name, -1, ENOTEMPTY, "'%s' holds more than files", target);
 }
 
-/* A rename takes the place of nothing and of an empty directory; what else is there is replaced. */
+/* A rename takes the place of nothing and of an empty directory; what else is there is replaced. Between the two
+ * another writer may put something there, or take it away: then once more. */
 static ckpt_status show(directory *place, staged *stage, ckpt_error *error) {
   char target[32];
+  int result = -1;
   step_name(target, stage->step);
-  ckpt_status status = check_old(place, target, error);
-  if (status != CKPT_OK) return status;
-  int result = renameat(place->fd, stage->name, place->fd, target);
-  if (result != 0 && (errno == EEXIST || errno == ENOTEMPTY)) result = replace(place, stage, target);
+  for (int i = 0; i < MOST_TRIES && result != 0; i++) {
+    ckpt_status status = check_old(place, target, error);
+    if (status != CKPT_OK) return status;
+    result = renameat(place->fd, stage->name, place->fd, target);
+    if (result == 0 || (errno != EEXIST && errno != ENOTEMPTY)) break;
+    result = replace(place, stage, target);
+    if (result != 0 && errno != ENOENT) break;
+  }
   if (result != 0) return ck_fail_write(error, place->location.name, target, "renaming to it");
   stage->published = true;
   return CKPT_OK;

@@ -159,17 +159,19 @@ static bool is_ours(const char *name) {
   return strcmp(name, "experiment.json") == 0 || (tensors && stem);
 }
 
+/* A file that is gone by now, since another writer removes the directory, is no hindrance. */
+static bool is_plain(int directory, const char *name, bool ours) {
+  struct stat status;
+  if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT;
+  return !S_ISDIR(status.st_mode) && (!ours || is_ours(name));
+}
+
 bool ck_is_flat(int directory, bool ours) {
   size_t n = 0;
   char **names = ck_list_names(&n, directory);
-  bool flat = names != NULL;
-  for (size_t i = 0; flat && i < n; i++) {
-    struct stat status;
-    if (fstatat(directory, names[i], &status, AT_SYMLINK_NOFOLLOW) != 0)
-      flat = errno == ENOENT; /* another process removed it meanwhile */
-    else
-      flat = !S_ISDIR(status.st_mode) && (!ours || is_ours(names[i]));
-  }
+  if (!names) return errno == ENOENT;
+  bool flat = true;
+  for (size_t i = 0; flat && i < n; i++) flat = is_plain(directory, names[i], ours);
   ck_free_names(names, n);
   return flat;
 }

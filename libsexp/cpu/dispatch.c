@@ -26,13 +26,18 @@ static bool has_avx512(void) {
 
 const sx_kernel_set *sx_kernels(sx_simd simd) {
   switch (simd) {
-    case SX_SIMD_REFERENCE: return &sx_kernel_set_reference;
-    case SX_SIMD_SCALAR: return &sx_kernel_set_scalar;
+    case SX_SIMD_REFERENCE:
+      return &sx_kernel_set_reference;
+    case SX_SIMD_SCALAR:
+      return &sx_kernel_set_scalar;
 #if defined(__x86_64__)
-    case SX_SIMD_AVX2: return has_avx2() ? &sx_kernel_set_avx2 : NULL;
-    case SX_SIMD_AVX512: return has_avx512() ? &sx_kernel_set_avx512 : NULL;
+    case SX_SIMD_AVX2:
+      return has_avx2() ? &sx_kernel_set_avx2 : NULL;
+    case SX_SIMD_AVX512:
+      return has_avx512() ? &sx_kernel_set_avx512 : NULL;
 #endif
-    default: return NULL;
+    default:
+      return NULL;
   }
 }
 

@@ -1,10 +1,11 @@
 /* Element groups, tile by tile.
  *
  * The elements of a group's shape, in row-major order, are cut into tiles, so short that all that a group
- * touches of one tile stays in the first-level cache. Of each tile every instruction computes one node, from operands that are contiguous: an input that lies so is used
- * where it lies, a result that is stored goes straight to its buffer, and everything else is a slot, a piece
- * of scratch as long as a tile. Inputs seen through other strides are read into a slot when first needed;
- * those that look the same in every tile (a scalar, a bias, when tiles are whole rows) only once a thread.
+ * touches of one tile stays in the first-level cache. Of each tile every instruction computes one node, from operands
+ * that are contiguous: an input that lies so is used where it lies, a result that is stored goes straight to its
+ * buffer, and everything else is a slot, a piece of scratch as long as a tile. Inputs seen through other strides are
+ * read into a slot when first needed; those that look the same in every tile (a scalar, a bias, when tiles are whole
+ * rows) only once a thread.
  *
  * Tiles are cut at the ends of rows where an input is broadcast along the rows, so that it looks the same
  * in each tile, or lies in one piece: `piece` elements are one such stretch, cut into even tiles. */
@@ -13,12 +14,12 @@
 #include "../pass/plan_parts.h"
 
 enum {
-  TILE_BYTES = 1 << 14,    /* of all operands of a tile together */
-  SHORTEST_TILE = 256,     /* elements: shorter, the calls cost more than the cache saves */
+  TILE_BYTES = 1 << 14, /* of all operands of a tile together */
+  SHORTEST_TILE = 256,  /* elements: shorter, the calls cost more than the cache saves */
   LONGEST_TILE = 1024,
-  TILE_MULTIPLE = 32,      /* elements that kernels take at once */
-  SLOT_GAP = 64,           /* bytes between slots, so that slots do not share low address bits */
-  LEAST_WORK = 1 << 16,    /* of a thread, in simple operations: below, waking one costs more */
+  TILE_MULTIPLE = 32,   /* elements that kernels take at once */
+  SLOT_GAP = 64,        /* bytes between slots, so that slots do not share low address bits */
+  LEAST_WORK = 1 << 16, /* of a thread, in simple operations: below, waking one costs more */
   VALUES = SX_GROUP_NODES * 4
 };
 
@@ -32,7 +33,7 @@ typedef enum value_kind {
 typedef struct value {
   value_kind kind;
   uint32_t buffer;
-  sx_walk walk;  /* inputs */
+  sx_walk walk; /* inputs */
   uint32_t slot;
   int bytes;     /* of an element */
   uint32_t last; /* last instruction that uses it */
@@ -75,8 +76,10 @@ static bool in_task(const sx_task *task, sx_id node) {
   uint32_t low = 0, high = task->n_nodes;
   while (low < high) {
     uint32_t middle = (low + high) / 2;
-    if (task->nodes[middle] < node) low = middle + 1;
-    else high = middle;
+    if (task->nodes[middle] < node)
+      low = middle + 1;
+    else
+      high = middle;
   }
   return low < task->n_nodes && task->nodes[low] == node;
 }
@@ -130,8 +133,10 @@ static int64_t count_live(preparing *p) {
   const sx_group *group = p->group;
   int64_t *ends = SX_NEW_N(p->arena, int64_t, group->n_instructions), live = 0, most = 0, steady = group->n_inputs;
   for (uint32_t i = group->n_inputs; i < group->n_values; i++) {
-    if (group->values[i].kind == VALUE_SLOT) ends[group->values[i].last]++;
-    else steady++;
+    if (group->values[i].kind == VALUE_SLOT)
+      ends[group->values[i].last]++;
+    else
+      steady++;
   }
   for (uint32_t i = 0; i < group->n_instructions; i++) {
     live += group->values[group->instructions[i].out].kind == VALUE_SLOT;
@@ -218,11 +223,29 @@ static void assign_slots(preparing *p, uint32_t number) {
 /* Simple operations that one costs. */
 static int64_t cost(sx_op op) {
   switch (op) {
-    case SX_OP_POW: case SX_OP_ATAN2: return 100;
-    case SX_OP_EXP: case SX_OP_EXP2: case SX_OP_EXPM1: case SX_OP_LOG: case SX_OP_LOG2: case SX_OP_LOG1P:
-    case SX_OP_SIN: case SX_OP_COS: case SX_OP_TAN: case SX_OP_TANH: case SX_OP_ERF: return 30;
-    case SX_OP_DIV: case SX_OP_IDIV: case SX_OP_MOD: case SX_OP_SQRT: case SX_OP_RSQRT: return 4;
-    default: return 1;
+    case SX_OP_POW:
+    case SX_OP_ATAN2:
+      return 100;
+    case SX_OP_EXP:
+    case SX_OP_EXP2:
+    case SX_OP_EXPM1:
+    case SX_OP_LOG:
+    case SX_OP_LOG2:
+    case SX_OP_LOG1P:
+    case SX_OP_SIN:
+    case SX_OP_COS:
+    case SX_OP_TAN:
+    case SX_OP_TANH:
+    case SX_OP_ERF:
+      return 30;
+    case SX_OP_DIV:
+    case SX_OP_IDIV:
+    case SX_OP_MOD:
+    case SX_OP_SQRT:
+    case SX_OP_RSQRT:
+      return 4;
+    default:
+      return 1;
   }
 }
 
@@ -234,7 +257,8 @@ sx_group *sx_group_new(const sx_plan *plan, const sx_task *task, const sx_kernel
   group->values = SX_NEW_N(arena, value, task->n_nodes * 4);
   group->instructions = SX_NEW_N(arena, instruction, task->n_nodes);
   add_inputs(&p, task);
-  for (uint32_t i = 0; i < task->n_nodes; i++) add_value(&p, task->nodes[i], task->stored[i] ? VALUE_DIRECT : VALUE_SLOT);
+  for (uint32_t i = 0; i < task->n_nodes; i++)
+    add_value(&p, task->nodes[i], task->stored[i] ? VALUE_DIRECT : VALUE_SLOT);
   for (uint32_t i = 0; i < task->n_nodes; i++) add_instruction(&p, task, task->nodes[i]);
   cut_tiles(group, longest_tile(&p));
   for (uint32_t i = 0; i < group->n_values; i++) {

@@ -6,6 +6,7 @@
  * buffer and offset, and their addresses are filled in before the call. */
 #include "executable.h"
 
+#include <fenv.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -21,8 +22,8 @@
 typedef struct step {
   sx_task_kind kind;
   sx_id node;
-  sx_call call;            /* NODE */
-  sx_fast_kernel *fast;    /* NULL: none */
+  sx_call call;         /* NODE */
+  sx_fast_kernel *fast; /* NULL: none */
   sx_kernel *reference;
   sx_operand *inputs;
   uint32_t *input_buffers;
@@ -37,8 +38,8 @@ struct sx_executable {
   const sx_plan *plan;
   step *steps;
   size_t n_steps;
-  void **data;   /* per buffer */
-  void *memory;  /* as allocated */
+  void **data;  /* per buffer */
+  void *memory; /* as allocated */
   char *block, *scratch;
   sx_fault fault;
   sx_observe *observe;
@@ -69,8 +70,12 @@ static bool prepare_node(sx_executable *e, step *s, sx_id id, int64_t draw_seed,
     s->input_buffers[i] = view->buffer;
     s->input_offsets[i] = view->offset * sx_element_bytes(s->inputs[i].dtype);
   }
-  s->call = (sx_call){.node = node, .out = operand_of(e->plan, id), .inputs = s->inputs, .n_inputs = node->n_inputs,
-                      .fault = &e->fault, .pool = e->cpu.pool};
+  s->call = (sx_call){.node = node,
+                      .out = operand_of(e->plan, id),
+                      .inputs = s->inputs,
+                      .n_inputs = node->n_inputs,
+                      .fault = &e->fault,
+                      .pool = e->cpu.pool};
   if (!s->reference) SX_BUG("no kernel computes %s", sx_op_describe(node->op)->name);
   if (sx_op_describe(node->op)->class != SX_CLASS_RANDOM) return true;
   return sx_draw_key(e->plan->graph, id, draw_seed, &s->call.stream_key);
@@ -156,7 +161,11 @@ sx_executable *sx_executable_new(const sx_cpu *cpu, const sx_plan *plan, int64_t
   e->block = align(e->memory);
   e->scratch = e->block + plan->block_bytes + known;
   for (size_t i = 0; i < e->n_steps; i++) e->steps[i].call.scratch = e->scratch;
+  fenv_t caller;
+  fegetenv(&caller);
+  fesetenv(FE_DFL_ENV);
   place_buffers(e, e->block + plan->block_bytes);
+  fesetenv(&caller);
   return e;
 }
 
@@ -184,10 +193,17 @@ static void find_ids(const sx_call *call, const sx_operand **ids, int64_t *limit
       *ids = &call->inputs[1];
       *limit = first->dims[call->node->ints[0]];
       return;
-    case SX_OP_SCATTER: *limit = out->dims[0]; return;
-    case SX_OP_PUT: *limit = out->dims[call->node->ints[0]]; return;
-    case SX_OP_ONEHOT: *limit = out->dims[out->rank - 1]; return;
-    default: SX_BUG("%s takes no ids", sx_op_describe(call->node->op)->name);
+    case SX_OP_SCATTER:
+      *limit = out->dims[0];
+      return;
+    case SX_OP_PUT:
+      *limit = out->dims[call->node->ints[0]];
+      return;
+    case SX_OP_ONEHOT:
+      *limit = out->dims[out->rank - 1];
+      return;
+    default:
+      SX_BUG("%s takes no ids", sx_op_describe(call->node->op)->name);
   }
 }
 
@@ -211,9 +227,15 @@ static void run_node(const sx_executable *e, step *s) {
 
 static void run_step(const sx_executable *e, step *s) {
   switch (s->kind) {
-    case SX_TASK_ELEMENT: sx_group_run(s->group, e->data, e->scratch, e->cpu.pool); break;
-    case SX_TASK_COPY: sx_walk_copy(s->walk, e->data[s->source], e->data[s->target], e->cpu.pool); break;
-    case SX_TASK_NODE: run_node(e, s); break;
+    case SX_TASK_ELEMENT:
+      sx_group_run(s->group, e->data, e->scratch, e->cpu.pool);
+      break;
+    case SX_TASK_COPY:
+      sx_walk_copy(s->walk, e->data[s->source], e->data[s->target], e->cpu.pool);
+      break;
+    case SX_TASK_NODE:
+      run_node(e, s);
+      break;
   }
 }
 
@@ -238,19 +260,28 @@ static void observe_all(const sx_executable *e, size_t n_done) {
   }
 }
 
-bool sx_executable_execute(sx_executable *e, sx_stopped *why) {
-  size_t n_done = 0;
-  bool stopped = false;
+/* Gives the number of steps that were done. */
+static size_t run_steps(sx_executable *e, sx_stopped *why) {
   atomic_store_explicit(&e->fault.at, INT64_MAX, memory_order_relaxed);
-  for (; n_done < e->n_steps && !stopped; n_done++) {
-    step *s = &e->steps[n_done];
-    run_step(e, s);
+  for (size_t i = 0; i < e->n_steps; i++) {
+    run_step(e, &e->steps[i]);
     int64_t at = atomic_load_explicit(&e->fault.at, memory_order_relaxed);
-    stopped = at != INT64_MAX;
-    if (stopped) explain(s, at, why);
+    if (at == INT64_MAX) continue;
+    explain(&e->steps[i], at, why);
+    return i;
   }
-  if (e->observe) observe_all(e, stopped ? n_done - 1 : n_done);
-  return !stopped;
+  return e->n_steps;
+}
+
+/* The caller may have set another rounding or the flushing of subnormals: bits are those of the default. */
+bool sx_executable_execute(sx_executable *e, sx_stopped *why) {
+  fenv_t caller;
+  fegetenv(&caller);
+  fesetenv(FE_DFL_ENV);
+  size_t n_done = run_steps(e, why);
+  if (e->observe) observe_all(e, n_done);
+  fesetenv(&caller);
+  return n_done == e->n_steps;
 }
 
 bool sx_executable_observe(sx_executable *e, sx_observe *observe, void *context) {
@@ -260,8 +291,7 @@ bool sx_executable_observe(sx_executable *e, sx_observe *observe, void *context)
     int64_t bytes = sx_node_elements(node) * sx_element_bytes(node->dtype);
     if (bytes > most && node->op != SX_OP_CONST && node->op != SX_OP_IOTA) most = bytes;
   }
-  if (observe && !e->observed)
-    e->observed = e->cpu.memory->allocate(e->cpu.memory->context, (size_t)most + 64);
+  if (observe && !e->observed) e->observed = e->cpu.memory->allocate(e->cpu.memory->context, (size_t)most + 64);
   if (observe && !e->observed) return false;
   e->observe = observe;
   e->observe_context = context;

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "threads.h"
 
+#include <fenv.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -104,6 +105,7 @@ static void run_part(const sx_pool *pool, int p) {
 static void *work(void *argument) {
   worker *self = argument;
   sx_pool *pool = self->pool;
+  fesetenv(FE_DFL_ENV); /* a thread begins with the rounding and flushing modes of who made it */
   for (uint64_t seen = 1;; seen++) {
     box_wait(&self->box, seen, pool->spins);
     if (atomic_load(&pool->stop)) return NULL;

@@ -67,20 +67,19 @@ typedef uint32_t __attribute__((may_alias)) bits32;
 
 /* n elements `stride` apart, one after the other to `to`. Long runs of one value are copied from their own
  * beginning, twice as much each time: the C library's copy is wider than what this file is compiled for. */
-#define DEFINE_RUN(type)                                                                 \
-  static inline void fill_##type(type *to, type value, int64_t n) {                      \
-    int64_t done = n < 32 ? n : 32;                                                      \
-    for (int64_t i = 0; i < done; i++) to[i] = value;                                    \
-    for (; done < n; done *= 2)                                                          \
-      memcpy(to + done, to, (size_t)(done < n - done ? done : n - done) * sizeof *to);   \
-  }                                                                                      \
-  static inline void run_##type(type *to, const type *from, int64_t stride, int64_t n) { \
-    if (stride == 1 && n >= 32)                                                          \
-      memcpy(to, from, (size_t)n * sizeof *to);                                          \
-    else if (stride == 0)                                                                \
-      fill_##type(to, from[0], n);                                                       \
-    else                                                                                 \
-      for (int64_t i = 0; i < n; i++) to[i] = from[i * stride];                          \
+#define DEFINE_RUN(type)                                                                                         \
+  static inline void fill_##type(type *to, type value, int64_t n) {                                              \
+    int64_t done = n < 32 ? n : 32;                                                                              \
+    for (int64_t i = 0; i < done; i++) to[i] = value;                                                            \
+    for (; done < n; done *= 2) memcpy(to + done, to, (size_t)(done < n - done ? done : n - done) * sizeof *to); \
+  }                                                                                                              \
+  static inline void run_##type(type *to, const type *from, int64_t stride, int64_t n) {                         \
+    if (stride == 1 && n >= 32)                                                                                  \
+      memcpy(to, from, (size_t)n * sizeof *to);                                                                  \
+    else if (stride == 0)                                                                                        \
+      fill_##type(to, from[0], n);                                                                               \
+    else                                                                                                         \
+      for (int64_t i = 0; i < n; i++) to[i] = from[i * stride];                                                  \
   }
 DEFINE_RUN(bits8)
 DEFINE_RUN(bits16)
@@ -106,9 +105,15 @@ DEFINE_READ(bits32)
 
 void sx_walk_read(const sx_walk *walk, const void *buffer, int64_t begin, int64_t end, void *to) {
   switch (walk->bytes) {
-    case 1: read_bits8(walk, buffer, begin, end, to); break;
-    case 2: read_bits16(walk, buffer, begin, end, to); break;
-    default: read_bits32(walk, buffer, begin, end, to); break;
+    case 1:
+      read_bits8(walk, buffer, begin, end, to);
+      break;
+    case 2:
+      read_bits16(walk, buffer, begin, end, to);
+      break;
+    default:
+      read_bits32(walk, buffer, begin, end, to);
+      break;
   }
 }
 
@@ -116,8 +121,8 @@ typedef struct copy {
   const sx_walk *walk;
   const char *from; /* the buffer's start */
   char *to;
-  int across;       /* blocks: the loop along which memory runs */
-  bool streams;     /* blocks: whole lines may be written past the cache */
+  int across;   /* blocks: the loop along which memory runs */
+  bool streams; /* blocks: whole lines may be written past the cache */
 } copy;
 
 static void copy_range(void *context, int64_t begin, int64_t end, int thread) {
@@ -131,7 +136,8 @@ static inline void write_row(void *to, const void *row, size_t n_bytes, bool str
 #if defined(__SSE2__)
   if (streams) {
     for (size_t at = 0; at < n_bytes; at += 16)
-      _mm_stream_si128((__m128i *)(void *)((char *)to + at), _mm_loadu_si128((const __m128i *)(const void *)((const char *)row + at)));
+      _mm_stream_si128((__m128i *)(void *)((char *)to + at),
+                       _mm_loadu_si128((const __m128i *)(const void *)((const char *)row + at)));
     return;
   }
 #endif
@@ -141,18 +147,18 @@ static inline void write_row(void *to, const void *row, size_t n_bytes, bool str
 
 /* One block: rows of the walk's loop `across`, columns of its last loop. A row of the source is one cache line,
  * and lines a power of two apart push each other out of the cache, so each is read once, whole. */
-#define DEFINE_BLOCK(type)                                                                                     \
-  static void block_##type(type *to, int64_t to_row, const type *from, int64_t from_column, int64_t rows,      \
-                           int64_t columns, bool streams) {                                                    \
-    type block[SIDE][SIDE];                                                                                    \
-    if (rows == SIDE && columns == SIDE) {                                                                     \
-      for (int64_t j = 0; j < SIDE; j++)                                                                       \
-        for (int64_t i = 0; i < SIDE; i++) block[i][j] = from[i + j * from_column];                            \
-      for (int64_t i = 0; i < SIDE; i++) write_row(to + i * to_row, block[i], sizeof block[i], streams);       \
-      return;                                                                                                  \
-    }                                                                                                          \
-    for (int64_t i = 0; i < rows; i++)                                                                         \
-      for (int64_t j = 0; j < columns; j++) to[i * to_row + j] = from[i + j * from_column];                    \
+#define DEFINE_BLOCK(type)                                                                                \
+  static void block_##type(type *to, int64_t to_row, const type *from, int64_t from_column, int64_t rows, \
+                           int64_t columns, bool streams) {                                               \
+    type block[SIDE][SIDE];                                                                               \
+    if (rows == SIDE && columns == SIDE) {                                                                \
+      for (int64_t j = 0; j < SIDE; j++)                                                                  \
+        for (int64_t i = 0; i < SIDE; i++) block[i][j] = from[i + j * from_column];                       \
+      for (int64_t i = 0; i < SIDE; i++) write_row(to + i * to_row, block[i], sizeof block[i], streams);  \
+      return;                                                                                             \
+    }                                                                                                     \
+    for (int64_t i = 0; i < rows; i++)                                                                    \
+      for (int64_t j = 0; j < columns; j++) to[i * to_row + j] = from[i + j * from_column];               \
   }
 DEFINE_BLOCK(bits8)
 DEFINE_BLOCK(bits16)
@@ -164,9 +170,15 @@ static void copy_block(const copy *c, int64_t to_at, int64_t from_at, int64_t to
   const void *from = c->from + from_at * walk->bytes;
   void *to = c->to + to_at * walk->bytes;
   switch (walk->bytes) {
-    case 1: block_bits8(to, to_row, from, from_column, rows, columns, c->streams); break;
-    case 2: block_bits16(to, to_row, from, from_column, rows, columns, c->streams); break;
-    default: block_bits32(to, to_row, from, from_column, rows, columns, c->streams); break;
+    case 1:
+      block_bits8(to, to_row, from, from_column, rows, columns, c->streams);
+      break;
+    case 2:
+      block_bits16(to, to_row, from, from_column, rows, columns, c->streams);
+      break;
+    default:
+      block_bits32(to, to_row, from, from_column, rows, columns, c->streams);
+      break;
   }
 }
 

@@ -7,10 +7,10 @@
 #include "threads.h"
 
 typedef struct sx_walk {
-  int rank;                      /* at least 1; loops, no two of which could be one */
-  int bytes;                     /* of an element: 1, 2 or 4 */
-  int64_t n;                     /* elements */
-  int64_t offset;                /* elements from the buffer's start */
+  int rank;       /* at least 1; loops, no two of which could be one */
+  int bytes;      /* of an element: 1, 2 or 4 */
+  int64_t n;      /* elements */
+  int64_t offset; /* elements from the buffer's start */
   int64_t dims[SX_RANK_MAX], strides[SX_RANK_MAX];
 } sx_walk;
 

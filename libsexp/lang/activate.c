@@ -13,7 +13,8 @@ void sx_machine_begin(sx_evaluator *evaluator) {
 }
 
 static bool too_deep(sx_evaluator *evaluator, const char *what) {
-  sx_fail(evaluator, SX_E_EVAL_DEPTH, (sx_span){0, 0, 0}, "%s", what);
+  sx_fail(evaluator, SX_E_EVAL_DEPTH, (sx_span){0, 0, 0}, "%s", what)->hint =
+      "a function that calls itself last needs no depth";
   return false;
 }
 

@@ -58,7 +58,7 @@ static bool length(sx_call *call, sx_value *result) {
   else /* characters: all bytes but those that continue one */
     for (const char *c = a->text; *c; c++) n += ((unsigned char)*c & 0xc0) != 0x80;
   *result = sx_integer(n);
-  return true;
+  return a->kind == SX_KIND_LIST || sx_spend(call->evaluator, (uint64_t)n / SX_STEP_BYTES);
 }
 
 static bool append(sx_call *call, sx_value *result) {

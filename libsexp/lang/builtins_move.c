@@ -102,7 +102,7 @@ static bool pad(sx_call *call, sx_value *result) {
     if (n != node->rank)
       return sx_value_fail(call, &call->args[side + 1], SX_E_SHAPE_RANK, "%d counts for a tensor of rank %d", n,
                            node->rank);
-    for (int i = 0; i < n; i++) ints[3 * i + (int)side] = counts[side][i];
+    for (int i = 0; i < n; i++) ints[(size_t)3 * (size_t)i + side] = counts[side][i];
   }
   if (call->keys[0].kind != SX_KIND_NONE && !sx_get_element(call, &call->keys[0], node->dtype, &value)) return false;
   return sx_add_node(call,
@@ -121,6 +121,7 @@ static bool get_tensors(const sx_call *call, sx_id **ids, uint32_t *n) {
   if (!sx_get_list(call, list, NULL)) return false;
   if (!list->n) return sx_value_fail(call, list, SX_E_EVAL_INDEX, "the list is empty");
   *n = list->n;
+  if (!sx_spend(call->evaluator, list->n)) return false;
   *ids = SX_NEW_N(call->evaluator->arena, sx_id, list->n);
   for (uint32_t i = 0; i < list->n; i++)
     if (!sx_get_tensor(call, &list->items[i], &(*ids)[i])) return false;

@@ -251,10 +251,11 @@ static bool equality(sx_call *call, sx_value *result) {
   const sx_value *a = &call->args[0], *b = &call->args[1];
   if (a->kind == SX_KIND_TENSOR || b->kind == SX_KIND_TENSOR)
     return sx_add_element(call, (sx_op)call->builtin->op, call->args, 2, result);
-  sx_effort effort = SX_EFFORT_DEFAULT;
+  sx_effort effort = SX_EFFORT_DEFAULT, before = effort;
   bool equal = sx_value_equal(a, b, &effort);
+  if (!sx_spend(call->evaluator, (uint64_t)(before.work - effort.work))) return false;
   if (effort.depth < 0 || effort.work < 0)
-    return sx_call_fail(call, SX_E_EVAL_DEPTH, "the lists are nested too deeply to be compared");
+    return sx_call_fail(call, SX_E_EVAL_DEPTH, "the values are too large or too deeply nested to be compared");
   *result = sx_boolean(equal == (call->builtin->op == SX_OP_EQ));
   return true;
 }

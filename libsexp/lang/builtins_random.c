@@ -70,6 +70,7 @@ static bool add_salt(const sx_call *call, const sx_value *value, sx_id *id) {
 static bool add_salts(const sx_call *call, const sx_value *value, sx_id **ids, uint32_t *n) {
   bool many = value->kind == SX_KIND_LIST;
   *n = many ? value->n : value->kind == SX_KIND_NONE ? 0 : 1;
+  if (!sx_spend(call->evaluator, *n)) return false;
   *ids = SX_NEW_N(call->evaluator->arena, sx_id, *n);
   for (uint32_t i = 0; i < *n; i++)
     if (!add_salt(call, many ? &value->items[i] : value, &(*ids)[i])) return false;

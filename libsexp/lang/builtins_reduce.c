@@ -158,14 +158,22 @@ static bool conv2d(sx_call *call, sx_value *result) {
 
 /* ---- scans ---- */
 
-/* Segments [n] of the scanned axis, spread over the other axes of x. */
+static bool same_dims(const int64_t *a, const int64_t *b, int n) {
+  for (int i = 0; i < n; i++)
+    if (a[i] != b[i]) return false;
+  return true;
+}
+
+/* Segments of the axes up to the scanned one, [b t] for x [b t d], or of that axis alone, spread over the others. */
 static bool get_segments(const sx_call *call, const sx_value *value, const sx_node *x, int axis, sx_id *id) {
   if (!sx_get_tensor(call, value, id)) return false;
   const sx_node *node = sx_value_node(value);
   sx_graph *graph = call->evaluator->context.graph;
-  if (node->rank != 1 || x->rank == 1 || node->dims[0] != x->dims[axis]) return true;
+  bool up_to = node->rank == axis + 1 && same_dims(node->dims, x->dims, node->rank);
+  bool alone = node->rank == 1 && node->dims[0] == x->dims[axis];
+  if (node->rank == x->rank || (!up_to && !alone)) return true; /* the operation checks the shape */
   int64_t dims[SX_RANK_MAX];
-  for (int i = 0; i < x->rank; i++) dims[i] = i == axis ? x->dims[i] : 1;
+  for (int i = 0; i < x->rank; i++) dims[i] = i == axis || (up_to && i < axis) ? x->dims[i] : 1;
   *id = sx_broadcast(graph, sx_reshape(graph, *id, x->rank, dims), x->rank, x->dims);
   return true;
 }

@@ -293,7 +293,7 @@ bool sx_get_boolean(const sx_call *call, const sx_value *value, const char *what
 bool sx_get_text(const sx_call *call, const sx_value *value, const char *what, const char **text) {
   if (!sx_is_text(value)) return sx_expected(call, value, with_name(call, what, "a string"));
   *text = value->text;
-  return true;
+  return sx_spend(call->evaluator, strlen(value->text) / SX_STEP_BYTES);
 }
 
 bool sx_get_dtype(const sx_call *call, const sx_value *value, sx_dtype *dtype) {

@@ -73,7 +73,7 @@ bool sx_get_axis(const sx_call *call, const sx_value *value, int rank, int *axis
 
 /* Calls a function of the language from C. */
 bool sx_apply(sx_evaluator *evaluator, const sx_value *function, const sx_value *args, uint32_t n, sx_value *result);
-/* Evaluates an expression at the top level; names of `parameters` stand for the arguments. */
+/* Evaluates an expression that stands in a top-level form. */
 bool sx_evaluate_datum(sx_evaluator *evaluator, const sx_datum *expression, sx_value *result);
 
 #endif

@@ -43,8 +43,10 @@ bool sx_build_generator(sx_evaluator *evaluator, sx_declaration *declaration, in
 
 /* ---- runs and evaluations ---- */
 
-/* Checks the keywords of every defrun and defeval, also of those that are not built. */
+/* Check the keywords of every form of a kind, also of those that are not built. */
 void sx_check_runs(sx_evaluator *evaluator);
+void sx_check_evals(sx_evaluator *evaluator);
+void sx_check_generators(sx_evaluator *evaluator);
 /* Builds the selected run: stages, update graph, generators. */
 bool sx_build_run(sx_evaluator *evaluator);
 /* Builds the evaluations of the selected run. */

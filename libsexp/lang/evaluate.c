@@ -15,6 +15,8 @@ static void evaluate_forms(sx_evaluator *evaluator) {
   sx_knobs_check_variants(evaluator);
   sx_build_datas(evaluator);
   sx_check_runs(evaluator);
+  sx_check_evals(evaluator);
+  sx_check_generators(evaluator);
 }
 
 /* The parameters of the run in path order. */

@@ -2,10 +2,11 @@
  *
  *   load.c       reads the file and its includes, lists the top-level forms, finds who defines what
  *   translate.c  turns a datum into code (body.h); forms.c: its special forms
- *   machine.c    runs code; call.c: binds arguments
- *   builtins_*.c the tables of builtins, on compile-time values and on tensors
- *   param.c      parameters and optimizer states; update.c: the update graph
- *   forms_*.c    defdata, defrun, defeval, defgenerator; knobs.c: defknob, defvariant
+ *   machine.c    runs code; activate.c: calls; call.c: arguments; trace.c: errors and where they arise
+ *   builtins_*.c the tables of builtins, on compile-time values and on tensors (tensor.c)
+ *   param.c      parameters; state.c: states of an optimizer; update.c: the update graph
+ *   forms_*.c    defdata, defrun, defeval, defgenerator, with options.c and fields.c; knobs.c: defknob, defvariant
+ *   names.c      top-level names; suggest.c: the nearest one
  *   evaluate.c   the whole of it
  *
  * Functions that return bool return false after an error was reported, or where one that was reported before stands
@@ -124,6 +125,8 @@ sx_diag *sx_fail(sx_evaluator *evaluator, sx_code code, sx_span span, const char
     __attribute__((format(printf, 4, 5)));
 sx_diag *sx_vfail(sx_evaluator *evaluator, sx_code code, sx_span span, const char *format, va_list arguments)
     __attribute__((format(printf, 4, 0)));
+/* Whether errors are only counted any more: hints and chains are not worth their making. */
+bool sx_too_many_errors(const sx_evaluator *evaluator);
 /* The call that runs, as a place in the user's files: errors and nodes get its span. NULL: none. */
 const sx_datum *sx_here(const sx_evaluator *evaluator);
 /* The datum whose instruction runs, also inside the prelude. */

@@ -102,3 +102,7 @@ void sx_build_evals(sx_evaluator *evaluator) {
     if (build_graphs(&options, &eval, metrics, &reading)) SX_PUSH(evaluator->arena, evaluator->program->evals, eval);
   }
 }
+
+void sx_check_evals(sx_evaluator *evaluator) {
+  sx_check_options(evaluator, SX_DECLARE_EVAL, SX_E_RUN_FORM, eval_options);
+}

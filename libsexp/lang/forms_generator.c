@@ -153,7 +153,7 @@ static bool apply_part(const sx_options *options, int option, int64_t batch, con
 static bool build_start(const sx_options *options, sx_generator *made, int64_t batch, state *start) {
   sx_evaluator *evaluator = options->evaluator;
   sx_context before = sx_enter_context(evaluator, SX_PLACE_GENERATOR,
-                                       sx_format(evaluator->arena, "generator/%s/init", made->name), "", true);
+                                       sx_format(evaluator->arena, "generator/%s/init", made->name), "", false);
   made->init = evaluator->context.graph;
   start->shape = sx_list(NULL, 0);
   bool given = options->values[OPTION_INIT] != NULL;
@@ -170,7 +170,7 @@ static bool same_type(const sx_node *a, const sx_node *b) { return a->dtype == b
 static bool build_trip(const sx_options *options, sx_generator *made, int64_t batch, const state *start) {
   sx_evaluator *evaluator = options->evaluator;
   sx_context before = sx_enter_context(evaluator, SX_PLACE_TRIP,
-                                       sx_format(evaluator->arena, "generator/%s/trip", made->name), "", true);
+                                       sx_format(evaluator->arena, "generator/%s/trip", made->name), "", false);
   state after = {0};
   const sx_datum *datum = options->values[OPTION_TRIP];
   made->trip = evaluator->context.graph;
@@ -219,7 +219,7 @@ static bool give_field(const sx_options *options, const sx_field_type *field, co
 static bool build_emit(const sx_options *options, sx_generator *made, int64_t batch, const state *start) {
   sx_evaluator *evaluator = options->evaluator;
   sx_context before = sx_enter_context(evaluator, SX_PLACE_GENERATOR,
-                                       sx_format(evaluator->arena, "generator/%s/emit", made->name), "", true);
+                                       sx_format(evaluator->arena, "generator/%s/emit", made->name), "", false);
   sx_value value;
   made->emit = evaluator->context.graph;
   bool good = apply_part(options, OPTION_EMIT, batch, start, &value);
@@ -246,4 +246,8 @@ bool sx_build_generator(sx_evaluator *evaluator, sx_declaration *declaration, in
   *index = (int)program->generators.n;
   SX_PUSH(evaluator->arena, program->generators, made);
   return true;
+}
+
+void sx_check_generators(sx_evaluator *evaluator) {
+  sx_check_options(evaluator, SX_DECLARE_GENERATOR, SX_E_RUN_GENERATOR, generator_options);
 }

@@ -290,11 +290,4 @@ bool sx_build_run(sx_evaluator *evaluator) {
   return build_update(&options);
 }
 
-void sx_check_runs(sx_evaluator *evaluator) {
-  sx_declarations *runs = &evaluator->declarations[SX_DECLARE_RUN];
-  for (size_t i = 0; i < runs->n; i++) {
-    sx_options options;
-    evaluator->form = runs->items[i].form;
-    sx_read_options(&options, evaluator, runs->items[i].form, 2, SX_E_RUN_FORM, run_options);
-  }
-}
+void sx_check_runs(sx_evaluator *evaluator) { sx_check_options(evaluator, SX_DECLARE_RUN, SX_E_RUN_FORM, run_options); }

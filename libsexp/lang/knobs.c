@@ -63,6 +63,13 @@ static bool is_knob_value(const sx_value *value, int depth) {
   return true;
 }
 
+/* The item whose kind the items of a list knob have: the first, or a real among the default's numbers. */
+static const sx_value *model_of(const sx_value *list) {
+  for (uint32_t i = 0; i < list->n; i++)
+    if (list->items[i].kind == SX_KIND_REAL) return &list->items[i];
+  return list->items;
+}
+
 /* The value in the kind of the default; false: it cannot be. */
 static bool convert(sx_arena *arena, const sx_value *initial, const sx_value *value, sx_value *converted) {
   *converted = *value;
@@ -81,10 +88,10 @@ static bool convert(sx_arena *arena, const sx_value *initial, const sx_value *va
   }
   if (initial->kind != value->kind) return false;
   if (value->kind != SX_KIND_LIST || !initial->n) return true;
-  /* A list's items are of the kind of the default's first. */
+  const sx_value *model = model_of(initial);
   sx_value *items = SX_NEW_N(arena, sx_value, value->n);
   for (uint32_t i = 0; i < value->n; i++)
-    if (!convert(arena, &initial->items[0], &value->items[i], &items[i])) return false;
+    if (!convert(arena, model, &value->items[i], &items[i])) return false;
   *converted = sx_list(items, value->n);
   return true;
 }

@@ -1,6 +1,8 @@
 /* The loop of the machine. */
 #include "machine.h"
 
+#include <string.h>
+
 #include "translate.h"
 
 /* What a condition must be. */
@@ -42,6 +44,16 @@ static bool begin_loop(sx_evaluator *evaluator, sx_value *slots, const sx_instru
 /* The results of a loop are written in place; nobody else has the list before the loop ends. */
 static void yield(sx_value *slots, sx_value value) { ((sx_value *)(uintptr_t)slots[2].items)[slots[2].n++] = value; }
 
+const char *sx_extend_path(sx_evaluator *evaluator, const sx_value *name) {
+  const char *path = evaluator->context.path;
+  if (sx_is_text(name) && strlen(name->text) > SX_PATH_BYTES) return NULL;
+  sx_text text;
+  sx_text_init(&text, evaluator->arena);
+  if (path[0]) sx_text_addf(&text, "%s/", path);
+  sx_value_display(&text, name);
+  return text.n > SX_PATH_BYTES ? NULL : sx_intern_text(evaluator->names, sx_text_get(&text));
+}
+
 static bool enter_scope(sx_evaluator *evaluator, sx_value *slot, const sx_value *name, const sx_datum *at) {
   bool named = sx_is_text(name) || name->kind == SX_KIND_INTEGER;
   if (!named || (sx_is_text(name) && !name->text[0])) {
@@ -50,17 +62,13 @@ static bool enter_scope(sx_evaluator *evaluator, sx_value *slot, const sx_value 
     return false;
   }
   *slot = sx_string(evaluator->context.path);
-  sx_text path;
-  sx_text_init(&path, evaluator->arena);
-  if (evaluator->context.path[0]) sx_text_addf(&path, "%s/", evaluator->context.path);
-  sx_value_display(&path, name);
-  if (path.n > SX_PATH_BYTES) {
+  const char *path = sx_extend_path(evaluator, name);
+  if (!path) {
     sx_fail(evaluator, SX_E_EVAL_DEPTH, at->span, "a model path of more than %d bytes", (int)SX_PATH_BYTES);
     return false;
   }
-  if (!sx_spend(evaluator, path.n / SX_STEP_BYTES + 1)) return false;
-  evaluator->context.path = sx_intern_text(evaluator->names, sx_text_get(&path));
-  return true;
+  evaluator->context.path = path;
+  return sx_spend(evaluator, strlen(path) / SX_STEP_BYTES + 1);
 }
 
 static bool no_clause(sx_evaluator *evaluator, const sx_datum *at) {

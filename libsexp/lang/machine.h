@@ -9,6 +9,9 @@ void sx_machine_begin(sx_evaluator *evaluator);
 /* Runs a body with its parameters' values. */
 bool sx_run_body(sx_evaluator *evaluator, const sx_body *body, const sx_value *args, uint32_t n, sx_value *result);
 
+/* The model path in context with a name, a text or an integer, at its end; interned. NULL: it is too long. */
+const char *sx_extend_path(sx_evaluator *evaluator, const sx_value *name);
+
 /* ---- between machine.c and activate.c ---- */
 
 /* Room for n more values above `top`. False: too deep, reported. */

@@ -51,6 +51,14 @@ bool sx_read_options(sx_options *options, sx_evaluator *evaluator, const sx_datu
   return good;
 }
 
+void sx_check_options(sx_evaluator *evaluator, sx_declaration_kind kind, sx_code code, const char *const *names) {
+  for (size_t i = 0; i < evaluator->declarations[kind].n; i++) {
+    sx_options options;
+    evaluator->form = evaluator->declarations[kind].items[i].form;
+    sx_read_options(&options, evaluator, evaluator->form, 2, code, names);
+  }
+}
+
 bool sx_option_value(const sx_options *options, const sx_datum *datum, sx_value *value) {
   return sx_evaluate_datum(options->evaluator, datum, value);
 }

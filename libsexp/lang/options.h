@@ -17,6 +17,9 @@ typedef struct sx_options {
 bool sx_read_options(sx_options *options, sx_evaluator *evaluator, const sx_datum *form, uint32_t first, sx_code code,
                      const char *const *names);
 
+/* Reads and forgets the options of every declaration of a kind. */
+void sx_check_options(sx_evaluator *evaluator, sx_declaration_kind kind, sx_code code, const char *const *names);
+
 /* Reports at a datum of the form; always false. */
 bool sx_option_fail(const sx_options *options, const sx_datum *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -190,14 +190,8 @@ static bool read_path(const sx_call *call, const char **path) {
   const sx_value *name = &call->args[0];
   bool named = sx_is_text(name) || name->kind == SX_KIND_INTEGER;
   if (!named || (sx_is_text(name) && !name->text[0])) return sx_expected(call, name, "a text or an integer, the name");
-  sx_text text;
-  sx_text_init(&text, evaluator->arena);
-  if (evaluator->context.path[0]) sx_text_addf(&text, "%s/", evaluator->context.path);
-  sx_value_display(&text, name);
-  if (text.n > SX_PATH_BYTES)
-    return sx_call_fail(call, SX_E_EVAL_DEPTH, "a model path of more than %d bytes", (int)SX_PATH_BYTES);
-  *path = sx_intern_text(evaluator->names, sx_text_get(&text));
-  return true;
+  *path = sx_extend_path(evaluator, name);
+  return *path || sx_call_fail(call, SX_E_EVAL_DEPTH, "a model path of more than %d bytes", (int)SX_PATH_BYTES);
 }
 
 static bool declare(const sx_call *call, sx_param_entry *entry, sx_value shape) {

@@ -40,7 +40,7 @@ void sx_nearest_add(sx_nearest *nearest, const char *candidate) {
   /* More than a quarter of the letters wrong is another word. */
   bool nearer = distance < nearest->distance ||
                 (nearest->best && distance == nearest->distance && strcmp(candidate, nearest->best) < 0);
-  if (!nearer || distance * 4 > n) return;
+  if (!nearer || (size_t)distance * 4 > n) return;
   nearest->best = candidate;
   nearest->distance = distance;
 }

@@ -88,9 +88,11 @@ sx_diag *sx_vfail(sx_evaluator *evaluator, sx_code code, sx_span span, const cha
     words = sx_format(evaluator->arena, "%s: %s", frame->entry, words);
   if (inside || !span.file) span = sx_head_span(sx_here(evaluator));
   sx_diag *diag = sx_error(evaluator->diags, code, span, "%s", words);
-  diag->frames = call_chain(evaluator);
+  if (!sx_too_many_errors(evaluator)) diag->frames = call_chain(evaluator);
   return once(evaluator, diag);
 }
+
+bool sx_too_many_errors(const sx_evaluator *evaluator) { return evaluator->diags->n_errors > SX_DIAG_LIMIT; }
 
 sx_diag *sx_fail(sx_evaluator *evaluator, sx_code code, sx_span span, const char *format, ...) {
   va_list arguments;

@@ -106,14 +106,15 @@ static bool find_local(sx_translator *t, const char *name, sx_capture *found) {
 }
 
 static void unknown_name(sx_translator *t, const sx_datum *datum) {
+  t->failed = true;
+  sx_diag *diag = sx_fail(t->evaluator, SX_E_EVAL_NAME, datum->span, "unknown name %s", datum->text);
+  if (sx_too_many_errors(t->evaluator)) return;
   sx_nearest nearest = sx_nearest_begin(datum->text);
   for (sx_translator *at = t; at; at = at->outer)
     for (size_t i = 0; i < at->bindings.n; i++) sx_nearest_add(&nearest, at->bindings.items[i].name);
   sx_nearest_add_names(&nearest, t->evaluator);
-  sx_diag *diag = sx_fail(t->evaluator, SX_E_EVAL_NAME, datum->span, "unknown name %s", datum->text);
   const char *hint = sx_nearest_hint(&nearest, t->evaluator->arena);
   if (hint) diag->hint = hint;
-  t->failed = true;
 }
 
 static void translate_symbol(sx_translator *t, const sx_datum *datum) {

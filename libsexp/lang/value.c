@@ -158,6 +158,13 @@ int sx_number_compare(const sx_value *a, const sx_value *b) {
   return order_of_reals(a->real, b->real);
 }
 
+static bool equal_texts(const char *a, const char *b, sx_effort *effort) {
+  enum { BYTES = 16 }; /* as one item */
+  size_t n = strlen(a);
+  effort->work -= (int64_t)(n / BYTES);
+  return strncmp(a, b, n) == 0 && !b[n];
+}
+
 static bool equal_items(const sx_value *a, const sx_value *b, size_t n, sx_effort *effort) {
   if (a == b) return true;
   if (--effort->depth < 0 || effort->work < 0) return false;
@@ -170,6 +177,7 @@ static bool equal_items(const sx_value *a, const sx_value *b, size_t n, sx_effor
 
 static bool equal_functions(const sx_function *a, const sx_function *b, sx_effort *effort) {
   if (a == b) return true;
+  effort->work -= (int64_t)(a->body->form->span.end - a->body->form->span.begin);
   if (!sx_datum_equal(a->body->form, b->body->form) || a->body->captures.n != b->body->captures.n) return false;
   return equal_items(a->captures, b->captures, a->body->captures.n, effort);
 }
@@ -188,7 +196,7 @@ bool sx_value_equal(const sx_value *a, const sx_value *b, sx_effort *effort) {
     case SX_KIND_STRING:
     case SX_KIND_SYMBOL:
     case SX_KIND_KEYWORD:
-      return strcmp(a->text, b->text) == 0;
+      return equal_texts(a->text, b->text, effort);
     case SX_KIND_LIST:
       return a->n == b->n && equal_items(a->items, b->items, a->n, effort);
     case SX_KIND_FUNCTION:
@@ -206,6 +214,13 @@ bool sx_value_equal(const sx_value *a, const sx_value *b, sx_effort *effort) {
   }
 }
 
+static bool same_bits(double a, double b) {
+  uint64_t bits[2];
+  memcpy(&bits[0], &a, sizeof a);
+  memcpy(&bits[1], &b, sizeof b);
+  return bits[0] == bits[1];
+}
+
 bool sx_datum_equal(const sx_datum *a, const sx_datum *b) {
   if (a == b) return true;
   if (a->kind != b->kind || a->n != b->n) return false;
@@ -213,7 +228,7 @@ bool sx_datum_equal(const sx_datum *a, const sx_datum *b) {
     case SX_DATUM_INTEGER:
       return a->integer == b->integer;
     case SX_DATUM_REAL:
-      return memcmp(&a->real, &b->real, sizeof a->real) == 0;
+      return same_bits(a->real, b->real);
     case SX_DATUM_BOOLEAN:
       return a->boolean == b->boolean;
     case SX_DATUM_STRING:

@@ -127,18 +127,28 @@ static void first_walk(fusion *f) {
   for (sx_id id = 0; id < f->graph->nodes.n; id++) {
     const sx_node *node = sx_node_at(f->graph, id);
     switch ((sx_role)f->planning->roles[id]) {
-      case SX_ROLE_LEAF: f->levels[id] = 0; break;
-      case SX_ROLE_VIEW: f->levels[id] = f->levels[f->planning->roots[id]]; break;
-      case SX_ROLE_ELEMENT: place_element(f, id); break;
+      case SX_ROLE_LEAF:
+        f->levels[id] = 0;
+        break;
+      case SX_ROLE_VIEW:
+        f->levels[id] = f->levels[f->planning->roots[id]];
+        break;
+      case SX_ROLE_ELEMENT:
+        place_element(f, id);
+        break;
       case SX_ROLE_COPY:
-      case SX_ROLE_NODE: f->levels[id] = highest_level(f, node) + 1; break;
+      case SX_ROLE_NODE:
+        f->levels[id] = highest_level(f, node) + 1;
+        break;
     }
   }
 }
 
 static void add_user(fusion *f, sx_id id, uint32_t group) {
-  if (f->users[id] == NO_USER) f->users[id] = group;
-  else if (f->users[id] != group) f->users[id] = MANY_USERS;
+  if (f->users[id] == NO_USER)
+    f->users[id] = group;
+  else if (f->users[id] != group)
+    f->users[id] = MANY_USERS;
 }
 
 static int64_t value_bytes(const fusion *f, sx_id id) {
@@ -177,8 +187,10 @@ static void second_walk(fusion *f) {
     const sx_node *node = sx_node_at(f->graph, id);
     if (is_element(f, id) && f->planning->options->fuse) try_move(f, id);
     uint32_t user = MANY_USERS;
-    if (is_element(f, id)) user = f->planning->groups[id];
-    else if (f->sources[id] != SX_NO_NODE && f->users[id] != NO_USER && f->planning->options->fuse) user = f->users[id];
+    if (is_element(f, id))
+      user = f->planning->groups[id];
+    else if (f->sources[id] != SX_NO_NODE && f->users[id] != NO_USER && f->planning->options->fuse)
+      user = f->users[id];
     for (uint32_t i = 0; i < node->n_inputs; i++) add_user(f, node->inputs[i], user);
   }
 }
@@ -201,6 +213,5 @@ void sx_plan_fuse(sx_planning *planning) {
   if (planning->options->fuse) first_walk(&f);
   for (sx_id id = 0; id < n; id++) planning->groups[id] = group_of(&f, id);
   second_walk(&f);
-  for (sx_id id = 0; id < n; id++)
-    planning->stored[id] = is_element(&f, id) && f.users[id] != planning->groups[id];
+  for (sx_id id = 0; id < n; id++) planning->stored[id] = is_element(&f, id) && f.users[id] != planning->groups[id];
 }

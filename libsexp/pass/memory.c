@@ -15,12 +15,12 @@
 typedef struct memory_plan {
   sx_planning *planning;
   sx_plan *plan;
-  uint32_t *slot_of;    /* per buffer */
-  sx_slot *slots;       /* in order of first */
+  uint32_t *slot_of; /* per buffer */
+  sx_slot *slots;    /* in order of first */
   uint32_t n_slots;
-  uint32_t *met;        /* per buffer: 1 + the element task that last listed it as an input */
+  uint32_t *met;         /* per buffer: 1 + the element task that last listed it as an input */
   uint32_t *last_reader; /* per buffer: position in that task of its last reader */
-  bool *movable;        /* per buffer: every reader in that task takes the same element that it writes */
+  bool *movable;         /* per buffer: every reader in that task takes the same element that it writes */
   SX_VEC(uint32_t) candidates;
 } memory_plan;
 
@@ -35,8 +35,7 @@ static void find_lives(sx_planning *planning) {
     uint32_t task = planning->order[at];
     for (uint32_t i = writes->starts[task]; i < writes->starts[task + 1]; i++)
       buffers[writes->items.items[i]].first = buffers[writes->items.items[i]].last = at;
-    for (uint32_t i = reads->starts[task]; i < reads->starts[task + 1]; i++)
-      buffers[reads->items.items[i]].last = at;
+    for (uint32_t i = reads->starts[task]; i < reads->starts[task + 1]; i++) buffers[reads->items.items[i]].last = at;
   }
 }
 

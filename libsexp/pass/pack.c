@@ -22,8 +22,8 @@ enum { LEVELS = 10, BY_SIZE_LIMIT = 2048 };
 
 typedef struct block {
   int64_t offset, size;
-  uint32_t below, above;  /* neighbours in memory */
-  uint32_t next[LEVELS];  /* free: in the skip list */
+  uint32_t below, above; /* neighbours in memory */
+  uint32_t next[LEVELS]; /* free: in the skip list */
   bool free;
 } block;
 
@@ -90,8 +90,10 @@ static uint32_t new_block(free_store *s, int64_t offset, int64_t size, uint32_t 
     s->blocks.items[index] = fresh;
   }
   if (below != NONE) s->blocks.items[below].above = index;
-  if (above != NONE) s->blocks.items[above].below = index;
-  else s->top = index;
+  if (above != NONE)
+    s->blocks.items[above].below = index;
+  else
+    s->top = index;
   return index;
 }
 
@@ -99,8 +101,10 @@ static uint32_t new_block(free_store *s, int64_t offset, int64_t size, uint32_t 
 static void drop_block(free_store *s, uint32_t index) {
   block *one = &s->blocks.items[index];
   if (one->below != NONE) s->blocks.items[one->below].above = one->above;
-  if (one->above != NONE) s->blocks.items[one->above].below = one->below;
-  else s->top = one->below;
+  if (one->above != NONE)
+    s->blocks.items[one->above].below = one->below;
+  else
+    s->top = one->below;
   one->above = s->spare;
   s->spare = index;
 }

@@ -24,9 +24,7 @@ static uint32_t add_buffer(making *m, sx_buffer buffer) {
   return (uint32_t)m->plan->buffers.n - 1;
 }
 
-static int64_t node_bytes(const sx_node *node) {
-  return sx_node_elements(node) * (int64_t)sx_dtype_bytes(node->dtype);
-}
+static int64_t node_bytes(const sx_node *node) { return sx_node_elements(node) * (int64_t)sx_dtype_bytes(node->dtype); }
 
 /* One buffer a name: nodes of one operation and text are one value. */
 static uint32_t external_buffer(making *m, sx_id id) {
@@ -75,9 +73,12 @@ static void make_buffers(making *m) {
   for (sx_id id = 0; id < n; id++) {
     sx_role role = (sx_role)m->p->roles[id];
     uint32_t buffer = UINT32_MAX;
-    if (role == SX_ROLE_LEAF) buffer = leaf_buffer(m, id, &iota);
-    else if (role == SX_ROLE_VIEW) buffer = m->buffer_of[m->p->roots[id]];
-    else if (role != SX_ROLE_ELEMENT || m->p->stored[id]) buffer = computed_buffer(m, id);
+    if (role == SX_ROLE_LEAF)
+      buffer = leaf_buffer(m, id, &iota);
+    else if (role == SX_ROLE_VIEW)
+      buffer = m->buffer_of[m->p->roots[id]];
+    else if (role != SX_ROLE_ELEMENT || m->p->stored[id])
+      buffer = computed_buffer(m, id);
     m->buffer_of[id] = m->plan->views[id].buffer = buffer;
   }
 }
@@ -131,8 +132,11 @@ static void make_outputs(making *m) {
       buffer->name = output->name;
       continue;
     }
-    sx_buffer copy = {.kind = SX_BUFFER_OUTPUT, .dtype = node->dtype, .n_bytes = node_bytes(node),
-                      .name = output->name, .node = output->node};
+    sx_buffer copy = {.kind = SX_BUFFER_OUTPUT,
+                      .dtype = node->dtype,
+                      .n_bytes = node_bytes(node),
+                      .name = output->name,
+                      .node = output->node};
     sx_task task = {.kind = SX_TASK_COPY, .n_nodes = 2, .target = add_buffer(m, copy)};
     uint32_t number = add_task(m, task, 2);
     m->plan->tasks.items[number].nodes[0] = m->plan->tasks.items[number].nodes[1] = output->node;

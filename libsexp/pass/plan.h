@@ -21,17 +21,17 @@ typedef struct sx_buffer {
   sx_buffer_kind kind;
   sx_dtype dtype;
   int64_t n_bytes;
-  int64_t offset;            /* TEMPORARY: bytes, a multiple of 64 */
-  uint32_t first, last;      /* TEMPORARY: tasks that write first and read last */
-  const char *name;          /* EXTERNAL: "field/x" "param/w"; OUTPUT: the output's name */
-  double value;              /* CONST */
-  sx_id node;                /* that it holds: names it in reports */
+  int64_t offset;       /* TEMPORARY: bytes, a multiple of 64 */
+  uint32_t first, last; /* TEMPORARY: tasks that write first and read last */
+  const char *name;     /* EXTERNAL: "field/x" "param/w"; OUTPUT: the output's name */
+  double value;         /* CONST */
+  sx_id node;           /* that it holds: names it in reports */
 } sx_buffer;
 
 typedef struct sx_view {
   uint32_t buffer;
-  int64_t offset;                  /* elements */
-  int64_t strides[SX_RANK_MAX];    /* elements, one an axis of the node; 0 broadcasts, negative reverses */
+  int64_t offset;               /* elements */
+  int64_t strides[SX_RANK_MAX]; /* elements, one an axis of the node; 0 broadcasts, negative reverses */
 } sx_view;
 
 typedef enum sx_task_kind {
@@ -44,7 +44,7 @@ typedef enum sx_task_kind {
 
 typedef struct sx_task {
   sx_task_kind kind;
-  sx_id *nodes;    /* ELEMENT: ascending; those in `stored` are written to their buffers */
+  sx_id *nodes; /* ELEMENT: ascending; those in `stored` are written to their buffers */
   uint32_t n_nodes;
   bool *stored;    /* per node */
   uint32_t target; /* COPY: the buffer written */
@@ -54,15 +54,15 @@ typedef struct sx_plan {
   const sx_graph *graph;
   SX_VEC(sx_task) tasks;
   SX_VEC(sx_buffer) buffers;
-  sx_view *views;         /* per node; buffer UINT32_MAX: never materialized (inside a group) */
-  int64_t block_bytes;    /* of the temporaries */
-  int64_t sum_bytes;      /* of all temporaries, without reuse */
-  int64_t bound_bytes;    /* largest total alive at one task: a lower bound of block_bytes */
+  sx_view *views;      /* per node; buffer UINT32_MAX: never materialized (inside a group) */
+  int64_t block_bytes; /* of the temporaries */
+  int64_t sum_bytes;   /* of all temporaries, without reuse */
+  int64_t bound_bytes; /* largest total alive at one task: a lower bound of block_bytes */
 } sx_plan;
 
 typedef struct sx_plan_options {
-  bool fuse;         /* groups of several nodes; false: one node a task */
-  bool reuse;        /* buffers share memory; false: every value stays until the end of the graph */
+  bool fuse;  /* groups of several nodes; false: one node a task */
+  bool reuse; /* buffers share memory; false: every value stays until the end of the graph */
 } sx_plan_options;
 
 /* Plans a READY graph. Everything is in the arena. Never fails but for memory. */

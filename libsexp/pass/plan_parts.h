@@ -25,13 +25,13 @@ typedef struct sx_planning {
   const sx_graph *graph;
   const sx_plan_options *options;
   sx_arena *arena;
-  uint8_t *roles;      /* per node: sx_role */
-  sx_id *roots;        /* per node: the node whose buffer its view is of; itself unless a VIEW */
-  uint32_t *groups;    /* per ELEMENT node: a node that stands for its group */
-  bool *stored;        /* per ELEMENT node: used outside its group */
-  sx_lists reads;      /* per task, in the order of creation: buffers with a writer, each once */
+  uint8_t *roles;   /* per node: sx_role */
+  sx_id *roots;     /* per node: the node whose buffer its view is of; itself unless a VIEW */
+  uint32_t *groups; /* per ELEMENT node: a node that stands for its group */
+  bool *stored;     /* per ELEMENT node: used outside its group */
+  sx_lists reads;   /* per task, in the order of creation: buffers with a writer, each once */
   sx_lists writes;
-  uint32_t *order;     /* tasks in execution order, as numbers of creation */
+  uint32_t *order; /* tasks in execution order, as numbers of creation */
 } sx_planning;
 
 enum { SX_GROUP_NODES = 64 }; /* at most this many nodes in a group */

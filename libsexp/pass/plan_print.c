@@ -60,7 +60,8 @@ static void print_task(sx_text *text, const sx_plan *plan, const sx_task *task) 
       print_node(text, plan, task->nodes[0]);
       sx_text_addf(text, " -> b%" PRIu32, task->target);
       return;
-    case SX_TASK_ELEMENT: break;
+    case SX_TASK_ELEMENT:
+      break;
   }
   const sx_node *first = sx_node_at(plan->graph, task->nodes[0]);
   sx_text_add(text, "element ");

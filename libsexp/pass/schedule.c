@@ -106,8 +106,7 @@ static void run_task(schedule *s, uint32_t task) {
   for (uint32_t i = writes->starts[task]; i < writes->starts[task + 1]; i++)
     s->live += held_bytes(s, writes->items.items[i]);
   if (s->live > s->peak) s->peak = s->live;
-  for (uint32_t i = reads->starts[task]; i < reads->starts[task + 1]; i++)
-    count_read(s, reads->items.items[i], task);
+  for (uint32_t i = reads->starts[task]; i < reads->starts[task + 1]; i++) count_read(s, reads->items.items[i], task);
   for (uint32_t i = writes->starts[task]; i < writes->starts[task + 1]; i++) {
     uint32_t buffer = writes->items.items[i];
     for (uint32_t r = readers->starts[buffer]; r < readers->starts[buffer + 1]; r++)
@@ -129,8 +128,7 @@ static void reset(schedule *s, bool greedy) {
   for (uint32_t b = 0; b < s->plan->buffers.n; b++) {
     s->unread[b] = readers->starts[b + 1] - readers->starts[b];
     s->reader_sum[b] = 0;
-    for (uint32_t r = readers->starts[b]; r < readers->starts[b + 1]; r++)
-      s->reader_sum[b] += readers->items.items[r];
+    for (uint32_t r = readers->starts[b]; r < readers->starts[b + 1]; r++) s->reader_sum[b] += readers->items.items[r];
     if (s->unread[b] == 1) s->deltas[s->reader_sum[b]] -= held_bytes(s, b);
   }
   for (uint32_t t = 0; t < s->n_tasks; t++)

@@ -88,8 +88,10 @@ static bool reshape_view(const sx_node *node, const sx_node *from, const sx_view
     int old_end = old + 1, new_end = new + 1;
     int64_t old_size = dims[old], new_size = node->dims[new];
     while (old_size != new_size) {
-      if (new_size < old_size) new_size *= node->dims[new_end++];
-      else old_size *= dims[old_end++];
+      if (new_size < old_size)
+        new_size *= node->dims[new_end++];
+      else
+        old_size *= dims[old_end++];
     }
     for (int i = old; i < old_end - 1; i++)
       if (strides[i] != dims[i + 1] * strides[i + 1]) return false;
@@ -125,10 +127,14 @@ static sx_role move_role(sx_planning *planning, sx_id id) {
 
 static sx_role role_of(sx_planning *planning, sx_id id) {
   switch (sx_op_describe(sx_node_at(planning->graph, id)->op)->class) {
-    case SX_CLASS_LEAF: return SX_ROLE_LEAF;
-    case SX_CLASS_ELEMENT: return SX_ROLE_ELEMENT;
-    case SX_CLASS_MOVE: return move_role(planning, id);
-    default: return SX_ROLE_NODE;
+    case SX_CLASS_LEAF:
+      return SX_ROLE_LEAF;
+    case SX_CLASS_ELEMENT:
+      return SX_ROLE_ELEMENT;
+    case SX_CLASS_MOVE:
+      return move_role(planning, id);
+    default:
+      return SX_ROLE_NODE;
   }
 }
 

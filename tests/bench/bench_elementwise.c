@@ -23,48 +23,57 @@ typedef struct work {
 #define X "%0 = param {path \"x\"} : f32 [" ROWS "]\n"
 
 static work works[] = {
-    {.name = "add", .graph = X "%1 = param {path \"y\"} : f32 [" ROWS "]\n"
-                             "%2 = add %0 %1 : f32 [" ROWS "]\noutput \"z\" %2\n"},
-    {.name = "chain-8", .graph = X "%1 = const {value 0.5} : f32 [" ROWS "]\n"
-                                 "%2 = mul %0 %1 : f32 [" ROWS "]\n%3 = add %2 %0 : f32 [" ROWS "]\n"
-                                 "%4 = max %3 %1 : f32 [" ROWS "]\n%5 = mul %4 %2 : f32 [" ROWS "]\n"
-                                 "%6 = sub %5 %1 : f32 [" ROWS "]\n%7 = mul %6 %6 : f32 [" ROWS "]\n"
-                                 "%8 = add %7 %3 : f32 [" ROWS "]\n%9 = neg %8 : f32 [" ROWS "]\noutput \"z\" %9\n"},
-    {.name = "bias-relu", .graph = X "%1 = param {path \"b\"} : f32 [1024]\n%2 = broadcast %1 : f32 [" ROWS "]\n"
-                                   "%3 = add %0 %2 : f32 [" ROWS "]\n%4 = const {value 0.0} : f32 [" ROWS "]\n"
-                                   "%5 = max %3 %4 : f32 [" ROWS "]\noutput \"z\" %5\n"},
-    {.name = "bias-short", .graph = "%0 = param {path \"x\"} : f32 [1677721 10]\n"
-                                    "%1 = param {path \"b\"} : f32 [10]\n%2 = broadcast %1 : f32 [1677721 10]\n"
-                                    "%3 = add %0 %2 : f32 [1677721 10]\noutput \"z\" %3\n"},
-    {.name = "row-scale", .graph = X "%1 = param {path \"r\"} : f32 [16384 1]\n%2 = broadcast %1 : f32 [" ROWS "]\n"
-                                   "%3 = mul %0 %2 : f32 [" ROWS "]\noutput \"z\" %3\n"},
-    {.name = "row-scale-short", .graph = "%0 = param {path \"x\"} : f32 [524288 32]\n"
-                                         "%1 = param {path \"r\"} : f32 [524288 1]\n"
-                                         "%2 = broadcast %1 : f32 [524288 32]\n"
-                                         "%3 = mul %0 %2 : f32 [524288 32]\noutput \"z\" %3\n"},
-    {.name = "mask", .graph = X "%1 = param {path \"y\"} : f32 [" ROWS "]\n%2 = const {value 0.0} : f32 [" ROWS "]\n"
-                              "%3 = gt %1 %2 : bool [" ROWS "]\n%4 = where %3 %0 %2 : f32 [" ROWS "]\noutput \"z\" %4\n"},
-    {.name = "adam", .graph = "%0 = param {path \"p\"} : f32 [4194304]\n%1 = input {name \"g\"} : f32 [4194304]\n"
-                              "%2 = state {path \"m\"} : f32 [4194304]\n%3 = state {path \"v\"} : f32 [4194304]\n"
-                              "%4 = const {value 0.9} : f32 [4194304]\n%5 = const {value 0.1} : f32 [4194304]\n"
-                              "%6 = const {value 0.999} : f32 [4194304]\n%7 = const {value 0.001} : f32 [4194304]\n"
-                              "%8 = mul %2 %4 : f32 [4194304]\n%9 = mul %1 %5 : f32 [4194304]\n"
-                              "%10 = add %8 %9 : f32 [4194304]\n%11 = mul %3 %6 : f32 [4194304]\n"
-                              "%12 = mul %1 %1 : f32 [4194304]\n%13 = mul %12 %7 : f32 [4194304]\n"
-                              "%14 = add %11 %13 : f32 [4194304]\n%15 = sqrt %14 : f32 [4194304]\n"
-                              "%16 = add %15 %7 : f32 [4194304]\n%17 = div %10 %16 : f32 [4194304]\n"
-                              "%18 = mul %17 %7 : f32 [4194304]\n%19 = sub %0 %18 : f32 [4194304]\n"
-                              "output \"p\" %19\noutput \"m\" %10\noutput \"v\" %14\n"},
+    {.name = "add",
+     .graph = X "%1 = param {path \"y\"} : f32 [" ROWS "]\n"
+                "%2 = add %0 %1 : f32 [" ROWS "]\noutput \"z\" %2\n"},
+    {.name = "chain-8",
+     .graph = X "%1 = const {value 0.5} : f32 [" ROWS "]\n"
+                "%2 = mul %0 %1 : f32 [" ROWS "]\n%3 = add %2 %0 : f32 [" ROWS "]\n"
+                "%4 = max %3 %1 : f32 [" ROWS "]\n%5 = mul %4 %2 : f32 [" ROWS "]\n"
+                "%6 = sub %5 %1 : f32 [" ROWS "]\n%7 = mul %6 %6 : f32 [" ROWS "]\n"
+                "%8 = add %7 %3 : f32 [" ROWS "]\n%9 = neg %8 : f32 [" ROWS "]\noutput \"z\" %9\n"},
+    {.name = "bias-relu",
+     .graph = X "%1 = param {path \"b\"} : f32 [1024]\n%2 = broadcast %1 : f32 [" ROWS "]\n"
+                "%3 = add %0 %2 : f32 [" ROWS "]\n%4 = const {value 0.0} : f32 [" ROWS "]\n"
+                "%5 = max %3 %4 : f32 [" ROWS "]\noutput \"z\" %5\n"},
+    {.name = "bias-short",
+     .graph = "%0 = param {path \"x\"} : f32 [1677721 10]\n"
+              "%1 = param {path \"b\"} : f32 [10]\n%2 = broadcast %1 : f32 [1677721 10]\n"
+              "%3 = add %0 %2 : f32 [1677721 10]\noutput \"z\" %3\n"},
+    {.name = "row-scale",
+     .graph = X "%1 = param {path \"r\"} : f32 [16384 1]\n%2 = broadcast %1 : f32 [" ROWS "]\n"
+                "%3 = mul %0 %2 : f32 [" ROWS "]\noutput \"z\" %3\n"},
+    {.name = "row-scale-short",
+     .graph = "%0 = param {path \"x\"} : f32 [524288 32]\n"
+              "%1 = param {path \"r\"} : f32 [524288 1]\n"
+              "%2 = broadcast %1 : f32 [524288 32]\n"
+              "%3 = mul %0 %2 : f32 [524288 32]\noutput \"z\" %3\n"},
+    {.name = "mask",
+     .graph = X "%1 = param {path \"y\"} : f32 [" ROWS "]\n%2 = const {value 0.0} : f32 [" ROWS "]\n"
+                "%3 = gt %1 %2 : bool [" ROWS "]\n%4 = where %3 %0 %2 : f32 [" ROWS "]\noutput \"z\" %4\n"},
+    {.name = "adam",
+     .graph = "%0 = param {path \"p\"} : f32 [4194304]\n%1 = input {name \"g\"} : f32 [4194304]\n"
+              "%2 = state {path \"m\"} : f32 [4194304]\n%3 = state {path \"v\"} : f32 [4194304]\n"
+              "%4 = const {value 0.9} : f32 [4194304]\n%5 = const {value 0.1} : f32 [4194304]\n"
+              "%6 = const {value 0.999} : f32 [4194304]\n%7 = const {value 0.001} : f32 [4194304]\n"
+              "%8 = mul %2 %4 : f32 [4194304]\n%9 = mul %1 %5 : f32 [4194304]\n"
+              "%10 = add %8 %9 : f32 [4194304]\n%11 = mul %3 %6 : f32 [4194304]\n"
+              "%12 = mul %1 %1 : f32 [4194304]\n%13 = mul %12 %7 : f32 [4194304]\n"
+              "%14 = add %11 %13 : f32 [4194304]\n%15 = sqrt %14 : f32 [4194304]\n"
+              "%16 = add %15 %7 : f32 [4194304]\n%17 = div %10 %16 : f32 [4194304]\n"
+              "%18 = mul %17 %7 : f32 [4194304]\n%19 = sub %0 %18 : f32 [4194304]\n"
+              "output \"p\" %19\noutput \"m\" %10\noutput \"v\" %14\n"},
     {.name = "tanh", .graph = X "%1 = tanh %0 : f32 [" ROWS "]\noutput \"z\" %1\n"},
     {.name = "sum", .graph = X "%1 = sum %0 {axes [0 1]} : f32 []\noutput \"z\" %1\n"},
     {.name = "sum-rows", .graph = X "%1 = sum %0 {axes [1]} : f32 [16384]\noutput \"z\" %1\n"},
     {.name = "sum-columns", .graph = X "%1 = sum %0 {axes [0]} : f32 [1024]\noutput \"z\" %1\n"},
     {.name = "max-rows", .graph = X "%1 = reduce-max %0 {axes [1]} : f32 [16384]\noutput \"z\" %1\n"},
-    {.name = "softmax", .graph = X "%1 = reduce-max %0 {axes [1]} : f32 [16384]\n%2 = reshape %1 : f32 [16384 1]\n"
-                                 "%3 = broadcast %2 : f32 [" ROWS "]\n%4 = sub %0 %3 : f32 [" ROWS "]\n"
-                                 "%5 = exp %4 : f32 [" ROWS "]\n%6 = sum %5 {axes [1]} : f32 [16384]\n"
-                                 "%7 = reshape %6 : f32 [16384 1]\n%8 = broadcast %7 : f32 [" ROWS "]\n"
-                                 "%9 = div %5 %8 : f32 [" ROWS "]\noutput \"z\" %9\n"},
+    {.name = "softmax",
+     .graph = X "%1 = reduce-max %0 {axes [1]} : f32 [16384]\n%2 = reshape %1 : f32 [16384 1]\n"
+                "%3 = broadcast %2 : f32 [" ROWS "]\n%4 = sub %0 %3 : f32 [" ROWS "]\n"
+                "%5 = exp %4 : f32 [" ROWS "]\n%6 = sum %5 {axes [1]} : f32 [16384]\n"
+                "%7 = reshape %6 : f32 [16384 1]\n%8 = broadcast %7 : f32 [" ROWS "]\n"
+                "%9 = div %5 %8 : f32 [" ROWS "]\noutput \"z\" %9\n"},
     {.name = "transpose", .graph = X "%1 = transpose %0 {perm [1 0]} : f32 [1024 16384]\noutput \"z\" %1\n"},
 };
 enum { N_WORKS = sizeof works / sizeof *works };

@@ -35,7 +35,7 @@ static void compute(const sx_graph *graph, sx_id id, int64_t draw_seed, void **v
   const sx_node *node = sx_node_at(graph, id);
   sx_fault fault = {INT64_MAX, 0, 0};
   int64_t strides[SX_RANK_MAX];
-  int64_t (*input_strides)[SX_RANK_MAX] = calloc(node->n_inputs + 1, sizeof *input_strides);
+  int64_t(*input_strides)[SX_RANK_MAX] = calloc(node->n_inputs + 1, sizeof *input_strides);
   sx_operand *inputs = calloc(node->n_inputs + 1, sizeof *inputs);
   for (uint32_t i = 0; i < node->n_inputs; i++)
     inputs[i] = contiguous(sx_node_at(graph, node->inputs[i]), values[node->inputs[i]], input_strides[i]);
@@ -62,7 +62,8 @@ void **interpret(const sx_graph *graph, int64_t draw_seed, uint64_t seed) {
     assert_non_null(values[id]);
     if (node->op == SX_OP_INPUT || node->op == SX_OP_PARAM || node->op == SX_OP_STATE)
       fill_leaf(node, seed, values[id]);
-    else compute(graph, id, draw_seed, values);
+    else
+      compute(graph, id, draw_seed, values);
   }
   for (sx_id id = 0; id < graph->nodes.n; id++)
     sx_canonical_nans(values[id], sx_node_at(graph, id)->dtype, sx_node_elements(sx_node_at(graph, id)));

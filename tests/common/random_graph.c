@@ -30,12 +30,24 @@ void random_fill(random_source *random, sx_dtype dtype, int64_t n, void *data) {
     uint32_t bits;
     memcpy(&bits, &real, 4);
     switch (dtype) {
-      case SX_F32: ((float *)data)[i] = real; break;
-      case SX_BF16: ((uint16_t *)data)[i] = (uint16_t)(bits >> 16); break;
-      case SX_F16: ((uint16_t *)data)[i] = (uint16_t)(bits >> 15 & 0xbbff); break;
-      case SX_I32: ((int32_t *)data)[i] = (int32_t)random_below(random, 14) - 4; break;
-      case SX_U8: ((uint8_t *)data)[i] = (uint8_t)random_below(random, 256); break;
-      default: ((uint8_t *)data)[i] = (uint8_t)random_below(random, 2); break;
+      case SX_F32:
+        ((float *)data)[i] = real;
+        break;
+      case SX_BF16:
+        ((uint16_t *)data)[i] = (uint16_t)(bits >> 16);
+        break;
+      case SX_F16:
+        ((uint16_t *)data)[i] = (uint16_t)(bits >> 15 & 0xbbff);
+        break;
+      case SX_I32:
+        ((int32_t *)data)[i] = (int32_t)random_below(random, 14) - 4;
+        break;
+      case SX_U8:
+        ((uint8_t *)data)[i] = (uint8_t)random_below(random, 256);
+        break;
+      default:
+        ((uint8_t *)data)[i] = (uint8_t)random_below(random, 2);
+        break;
     }
   }
 }
@@ -138,8 +150,8 @@ static sx_id flat_and_back(growth *g, sx_id a) {
 
 /* Some element nodes on each other and on what has their shape, for groups of several nodes. */
 static void add_chain(growth *g) {
-  static const sx_op ops[] = {SX_OP_ADD, SX_OP_MUL, SX_OP_SUB, SX_OP_MAX, SX_OP_EXP, SX_OP_NEG, SX_OP_SQRT, SX_OP_LT,
-                              SX_OP_WHERE};
+  static const sx_op ops[] = {SX_OP_ADD, SX_OP_MUL,  SX_OP_SUB, SX_OP_MAX,  SX_OP_EXP,
+                              SX_OP_NEG, SX_OP_SQRT, SX_OP_LT,  SX_OP_WHERE};
   sx_id values[16], n = 0, masks[16], n_masks = 0;
   values[n++] = node_of(g, SX_F32);
   for (int i = 0; i < 20 && n < 5; i++) {
@@ -155,8 +167,10 @@ static void add_chain(growth *g) {
     for (; k < (sx_id)sx_op_describe(op)->n_inputs; k++) inputs[k] = values[below(g, 2) ? n - 1 : below(g, n)];
     id = try_add(g, &(sx_spec){.op = op, .inputs = inputs, .n_inputs = k});
     if (id == SX_NO_NODE) return;
-    if (op == SX_OP_LT) masks[n_masks++] = id;
-    else values[n++] = id;
+    if (op == SX_OP_LT)
+      masks[n_masks++] = id;
+    else
+      values[n++] = id;
   }
 }
 
@@ -362,33 +376,82 @@ static void add_leaf(growth *g) {
       if (rank) axis = below(g, rank);
       try_add(g, &(sx_spec){.op = SX_OP_IOTA, .dtype = SX_I32, .rank = rank, .dims = dims, .ints = &axis, .n_ints = 1});
       break;
-    default: any_input(g, dtypes[below(g, 8)]); break;
+    default:
+      any_input(g, dtypes[below(g, 8)]);
+      break;
   }
 }
 
 static void add_any(growth *g) {
   switch (below(g, 32)) {
-    case 20: case 21: case 22: case 23: add_chain(g); break;
-    case 0: add_leaf(g); break;
-    case 1: add_cast(g); break;
-    case 2: add_reshape(g); break;
-    case 3: add_transpose(g); break;
-    case 4: case 5: add_broadcast(g); break;
-    case 6: add_slice(g); break;
-    case 7: add_pad(g); break;
-    case 8: add_concat(g); break;
-    case 9: add_window(g); break;
-    case 10: add_along(g, SX_OP_REVERSE, any_node(g)); break;
-    case 11: case 12: add_reduction(g); break;
-    case 13: add_product(g); break;
-    case 14: add_convolution(g); break;
-    case 15: add_lookup(g); break;
-    case 16: add_sort(g); break;
-    case 17: add_scan(g); break;
-    case 18: add_draw(g); break;
-    case 19: add_along(g, SX_OP_ARGMAX, node_of(g, SX_F32)); break;
-    case 24: add_along(g, SX_OP_ARGMIN, node_of(g, SX_F32)); break;
-    default: add_element(g); break;
+    case 20:
+    case 21:
+    case 22:
+    case 23:
+      add_chain(g);
+      break;
+    case 0:
+      add_leaf(g);
+      break;
+    case 1:
+      add_cast(g);
+      break;
+    case 2:
+      add_reshape(g);
+      break;
+    case 3:
+      add_transpose(g);
+      break;
+    case 4:
+    case 5:
+      add_broadcast(g);
+      break;
+    case 6:
+      add_slice(g);
+      break;
+    case 7:
+      add_pad(g);
+      break;
+    case 8:
+      add_concat(g);
+      break;
+    case 9:
+      add_window(g);
+      break;
+    case 10:
+      add_along(g, SX_OP_REVERSE, any_node(g));
+      break;
+    case 11:
+    case 12:
+      add_reduction(g);
+      break;
+    case 13:
+      add_product(g);
+      break;
+    case 14:
+      add_convolution(g);
+      break;
+    case 15:
+      add_lookup(g);
+      break;
+    case 16:
+      add_sort(g);
+      break;
+    case 17:
+      add_scan(g);
+      break;
+    case 18:
+      add_draw(g);
+      break;
+    case 19:
+      add_along(g, SX_OP_ARGMAX, node_of(g, SX_F32));
+      break;
+    case 24:
+      add_along(g, SX_OP_ARGMIN, node_of(g, SX_F32));
+      break;
+    default:
+      add_element(g);
+      break;
   }
 }
 

@@ -1,16 +1,20 @@
 /* Execution: one set of bits for one graph, whatever is fused, reused, threaded or vectorized; faults, draws,
  * observation, memory. */
+#include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
 
+#include "../../libsexp/cpu/canonical.h"
+#include "../../libsexp/cpu/executable.h"
+#include "../../libsexp/ir/draw_key.h"
 #include "../common/cmocka_all.h"
 #include "../common/interpret.h"
 #include "../common/planned.h"
 #include "../common/random_graph.h"
-#include "../../libsexp/cpu/canonical.h"
-#include "../../libsexp/cpu/executable.h"
-#include "../../libsexp/ir/draw_key.h"
 
 /* Memory of the buffers from outside, by index of the plan; outputs are compared by name. */
 typedef struct outside {
@@ -26,7 +30,8 @@ static outside outside_of(const sx_plan *plan, uint64_t seed) {
     o.data[b] = aligned_alloc(64, (size_t)(buffer->n_bytes + 63) / 64 * 64 + 64);
     if (buffer->kind == SX_BUFFER_EXTERNAL)
       leaf_fill(buffer->name, seed, buffer->dtype, buffer->n_bytes / (int64_t)sx_dtype_bytes(buffer->dtype), o.data[b]);
-    else memset(o.data[b], 0xa5, (size_t)buffer->n_bytes);
+    else
+      memset(o.data[b], 0xa5, (size_t)buffer->n_bytes);
   }
   return o;
 }
@@ -73,7 +78,8 @@ static void canonical_outputs(const sx_plan *plan, outside *o) {
   }
 }
 
-static void check_equal(planned *p, void *const *expected, const sx_plan *plan, const outside *got, way w, uint64_t seed) {
+static void check_equal(planned *p, void *const *expected, const sx_plan *plan, const outside *got, way w,
+                        uint64_t seed) {
   for (size_t i = 0; i < p->graph->outputs.n; i++) {
     const sx_output *output = &p->graph->outputs.items[i];
     uint32_t b = output_named(plan, output->name);
@@ -138,7 +144,8 @@ static void check_text(const char *text) {
  * rows longer than a tile. */
 static void broadcasts_of_every_kind(void **state) {
   (void)state;
-  static const int sizes[][3] = {{7, 5, 10}, {3, 2, 1500}, {1, 1, 5000}, {50, 1, 33}, {2, 1030, 3}, {4, 3, 1024}, {400, 3, 2}};
+  static const int sizes[][3] = {{7, 5, 10},   {3, 2, 1500}, {1, 1, 5000}, {50, 1, 33},
+                                 {2, 1030, 3}, {4, 3, 1024}, {400, 3, 2}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     int a = sizes[i][0], b = sizes[i][1], c = sizes[i][2];
     char text[4096];
@@ -170,60 +177,64 @@ static void broadcasts_of_every_kind(void **state) {
 
 static void long_groups_and_many_tiles(void **state) {
   (void)state;
-  check_text("graph \"g\"\n"
-             "%0 = param {path \"x\"} : f32 [100003]\n"
-             "%1 = const {value 0.5} : f32 [100003]\n"
-             "%2 = mul %0 %1 : f32 [100003]\n"
-             "%3 = tanh %2 : f32 [100003]\n"
-             "%4 = lt %3 %2 : bool [100003]\n"
-             "%5 = cast %3 : bf16 [100003]\n"
-             "%6 = cast %5 : f32 [100003]\n"
-             "%7 = where %4 %6 %0 : f32 [100003]\n"
-             "%8 = iota {axis 0} : i32 [100003]\n"
-             "%9 = cast %8 : f32 [100003]\n"
-             "%10 = mul %7 %9 : f32 [100003]\n"
-             "%11 = sum %10 {axes [0]} : f32 []\n"
-             "%12 = cast %7 : f16 [100003]\n"
-             "output \"sum\" %11\noutput \"mask\" %4\noutput \"half\" %12\n");
+  check_text(
+      "graph \"g\"\n"
+      "%0 = param {path \"x\"} : f32 [100003]\n"
+      "%1 = const {value 0.5} : f32 [100003]\n"
+      "%2 = mul %0 %1 : f32 [100003]\n"
+      "%3 = tanh %2 : f32 [100003]\n"
+      "%4 = lt %3 %2 : bool [100003]\n"
+      "%5 = cast %3 : bf16 [100003]\n"
+      "%6 = cast %5 : f32 [100003]\n"
+      "%7 = where %4 %6 %0 : f32 [100003]\n"
+      "%8 = iota {axis 0} : i32 [100003]\n"
+      "%9 = cast %8 : f32 [100003]\n"
+      "%10 = mul %7 %9 : f32 [100003]\n"
+      "%11 = sum %10 {axes [0]} : f32 []\n"
+      "%12 = cast %7 : f16 [100003]\n"
+      "output \"sum\" %11\noutput \"mask\" %4\noutput \"half\" %12\n");
 }
 
 static void copies_of_views(void **state) {
   (void)state;
-  check_text("graph \"g\"\n"
-             "%0 = param {path \"x\"} : f32 [37 65 18]\n"
-             "%1 = transpose %0 {perm [2 0 1]} : f32 [18 37 65]\n"
-             "%2 = transpose %0 {perm [2 1 0]} : f32 [18 65 37]\n"
-             "%3 = reverse %1 {axis 2} : f32 [18 37 65]\n"
-             "%4 = reshape %3 : f32 [43290]\n"
-             "%5 = cast %0 : bf16 [37 65 18]\n"
-             "%6 = transpose %5 {perm [1 2 0]} : bf16 [65 18 37]\n"
-             "%7 = reshape %6 : bf16 [1170 37]\n"
-             "%8 = transpose %7 {perm [1 0]} : bf16 [37 1170]\n"
-             "%9 = slice %8 {start [1 3], end [36 1100], step [2 7]} : bf16 [18 157]\n"
-             "output \"a\" %1\noutput \"b\" %2\noutput \"c\" %4\noutput \"d\" %8\noutput \"e\" %9\n");
+  check_text(
+      "graph \"g\"\n"
+      "%0 = param {path \"x\"} : f32 [37 65 18]\n"
+      "%1 = transpose %0 {perm [2 0 1]} : f32 [18 37 65]\n"
+      "%2 = transpose %0 {perm [2 1 0]} : f32 [18 65 37]\n"
+      "%3 = reverse %1 {axis 2} : f32 [18 37 65]\n"
+      "%4 = reshape %3 : f32 [43290]\n"
+      "%5 = cast %0 : bf16 [37 65 18]\n"
+      "%6 = transpose %5 {perm [1 2 0]} : bf16 [65 18 37]\n"
+      "%7 = reshape %6 : bf16 [1170 37]\n"
+      "%8 = transpose %7 {perm [1 0]} : bf16 [37 1170]\n"
+      "%9 = slice %8 {start [1 3], end [36 1100], step [2 7]} : bf16 [18 157]\n"
+      "output \"a\" %1\noutput \"b\" %2\noutput \"c\" %4\noutput \"d\" %8\noutput \"e\" %9\n");
 }
 
 /* Large enough to be written past the cache; rows that blocks do not divide. */
 static void a_large_transposition(void **state) {
   (void)state;
-  check_text("graph \"g\"\n"
-             "%0 = param {path \"x\"} : f32 [1021 1100]\n"
-             "%1 = transpose %0 {perm [1 0]} : f32 [1100 1021]\n"
-             "%2 = slice %0 {start [0 3], end [1020 1100], step [1 1]} : f32 [1020 1097]\n"
-             "%3 = transpose %2 {perm [1 0]} : f32 [1097 1020]\n"
-             "output \"a\" %1\noutput \"b\" %3\n");
+  check_text(
+      "graph \"g\"\n"
+      "%0 = param {path \"x\"} : f32 [1021 1100]\n"
+      "%1 = transpose %0 {perm [1 0]} : f32 [1100 1021]\n"
+      "%2 = slice %0 {start [0 3], end [1020 1100], step [1 1]} : f32 [1020 1097]\n"
+      "%3 = transpose %2 {perm [1 0]} : f32 [1097 1020]\n"
+      "output \"a\" %1\noutput \"b\" %3\n");
 }
 
 static void empty_shapes(void **state) {
   (void)state;
-  check_text("graph \"g\"\n"
-             "%0 = param {path \"x\"} : f32 [3 0 2]\n"
-             "%1 = exp %0 : f32 [3 0 2]\n"
-             "%2 = transpose %1 {perm [2 1 0]} : f32 [2 0 3]\n"
-             "%3 = reshape %2 : f32 [0]\n"
-             "%4 = sum %1 {axes [1]} : f32 [3 2]\n"
-             "%5 = neg %4 : f32 [3 2]\n"
-             "output \"a\" %3\noutput \"b\" %5\noutput \"c\" %2\n");
+  check_text(
+      "graph \"g\"\n"
+      "%0 = param {path \"x\"} : f32 [3 0 2]\n"
+      "%1 = exp %0 : f32 [3 0 2]\n"
+      "%2 = transpose %1 {perm [2 1 0]} : f32 [2 0 3]\n"
+      "%3 = reshape %2 : f32 [0]\n"
+      "%4 = sum %1 {axes [1]} : f32 [3 2]\n"
+      "%5 = neg %4 : f32 [3 2]\n"
+      "output \"a\" %3\noutput \"b\" %5\noutput \"c\" %2\n");
 }
 
 /* ---- faults -------------------------------------------------------------------------------------- */
@@ -264,8 +275,7 @@ static void an_id_out_of_range_stops(void **state) {
   for (size_t i = 0; i < N_WAYS; i++) check_fault(all_ways[i], (sx_stopped){SX_NO_NODE, 0, 0, 0}, ids);
   ids[30 * 50 + 7] = -2; /* [7 30] seen by the gather: 7 * 40 + 30 */
   ids[2 * 50 + 9] = 5;
-  for (size_t i = 0; i < N_WAYS; i++)
-    check_fault(all_ways[i], (sx_stopped){3, 7 * 40 + 30, -2, 5}, ids);
+  for (size_t i = 0; i < N_WAYS; i++) check_fault(all_ways[i], (sx_stopped){3, 7 * 40 + 30, -2, 5}, ids);
 }
 
 /* ---- draws --------------------------------------------------------------------------------------- */
@@ -309,13 +319,14 @@ static void look(void *context, sx_id node, const void *data, int64_t n_bytes) {
 
 static void every_value_can_be_observed(void **state) {
   (void)state;
-  planned *p = planned_text("graph \"g\"\n"
-                            "%0 = input {name \"a\"} : f32 [2 3]\n"
-                            "%1 = const {value 2.0} : f32 [2 3]\n"
-                            "%2 = mul %0 %1 : f32 [2 3]\n"
-                            "%3 = transpose %2 {perm [1 0]} : f32 [3 2]\n"
-                            "%4 = slice %3 {start [1 1], end [3 2], step [1 1]} : f32 [2 1]\n"
-                            "output \"y\" %4\n");
+  planned *p = planned_text(
+      "graph \"g\"\n"
+      "%0 = input {name \"a\"} : f32 [2 3]\n"
+      "%1 = const {value 2.0} : f32 [2 3]\n"
+      "%2 = mul %0 %1 : f32 [2 3]\n"
+      "%3 = transpose %2 {perm [1 0]} : f32 [3 2]\n"
+      "%4 = slice %3 {start [1 1], end [3 2], step [1 1]} : f32 [2 1]\n"
+      "output \"y\" %4\n");
   const sx_plan *plan = planned_plan(p, false, false);
   sx_cpu cpu = {sx_kernels(sx_simd_best()), NULL, &p->memory};
   sx_executable *e = sx_executable_new(&cpu, plan, 0, &p->arena);
@@ -398,6 +409,42 @@ static void executing_allocates_nothing(void **state) {
   planned_free(p);
 }
 
+/* Subnormals and roundings are those of numerics 1, whatever the caller's processor modes. */
+static void modes_of_the_caller_change_nothing(void **state) {
+  (void)state;
+  planned *p = planned_text(
+      "graph \"g\"\n"
+      "%0 = param {path \"x\"} : f32 [100 100]\n"
+      "%1 = const {value 3} : f32 [100 100]\n"
+      "%2 = div %0 %1 : f32 [100 100]\n"
+      "%3 = exp %2 : f32 [100 100]\n"
+      "%4 = const {value 1e-38} : f32 [100 100]\n"
+      "%5 = mul %2 %4 : f32 [100 100]\n"
+      "%6 = einsum %5 %3 {labels \"ij,jk->ik\"} : f32 [100 100]\n"
+      "output \"a\" %3\noutput \"b\" %5\noutput \"c\" %6\n");
+  fenv_t before;
+  fegetenv(&before);
+  void **expected = interpret(p->graph, 7, 1);
+  for (size_t i = 0; i < N_WAYS; i++) {
+    if (!sx_simd_available(all_ways[i].simd)) continue;
+    const sx_plan *plan = plan_in(p, all_ways[i]);
+    outside got = outside_of(plan, 1);
+    sx_stopped why;
+    fesetround(FE_UPWARD);
+#if defined(__SSE2__)
+    _mm_setcsr(_mm_getcsr() | 0x8040); /* results and operands that are subnormal become 0 */
+#endif
+    assert_true(run_in(p, plan, all_ways[i], &got, &why));
+    assert_int_equal(fegetround(), FE_UPWARD);
+    fesetenv(&before);
+    canonical_outputs(plan, &got);
+    check_equal(p, expected, plan, &got, all_ways[i], 4);
+    outside_free(&got);
+  }
+  interpret_free(p->graph, expected);
+  planned_free(p);
+}
+
 static void levels_have_names(void **state) {
   (void)state;
   assert_string_equal(sx_simd_name(SX_SIMD_REFERENCE), "reference");
@@ -422,6 +469,7 @@ int main(void) {
       cmocka_unit_test(every_value_can_be_observed),
       cmocka_unit_test(no_memory_is_null),
       cmocka_unit_test(executing_allocates_nothing),
+      cmocka_unit_test(modes_of_the_caller_change_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../libsexp/pass/pack.h"
 #include "../common/cmocka_all.h"
 #include "../common/planned.h"
 #include "../common/random_graph.h"
-#include "../../libsexp/pass/pack.h"
 
 typedef struct life {
   uint32_t first, last;
@@ -120,13 +120,14 @@ static void live_buffers_do_not_overlap(void **state) {
 
 static void a_chain_without_fusion_stays_in_one_place(void **state) {
   (void)state;
-  planned *p = planned_text("graph \"g\"\n"
-                            "%0 = param {path \"a\"} : f32 [1000]\n"
-                            "%1 = exp %0 : f32 [1000]\n"
-                            "%2 = neg %1 : f32 [1000]\n"
-                            "%3 = mul %2 %2 : f32 [1000]\n"
-                            "%4 = sum %3 {axes [0]} : f32 []\n"
-                            "output \"y\" %4\n");
+  planned *p = planned_text(
+      "graph \"g\"\n"
+      "%0 = param {path \"a\"} : f32 [1000]\n"
+      "%1 = exp %0 : f32 [1000]\n"
+      "%2 = neg %1 : f32 [1000]\n"
+      "%3 = mul %2 %2 : f32 [1000]\n"
+      "%4 = sum %3 {axes [0]} : f32 []\n"
+      "output \"y\" %4\n");
   sx_plan *plan = planned_plan(p, false, true);
   assert_int_equal(plan->block_bytes, 4032);
   assert_int_equal(plan->sum_bytes, 3 * 4032);
@@ -136,15 +137,16 @@ static void a_chain_without_fusion_stays_in_one_place(void **state) {
 /* %2 reads %1 backwards, %5 is wider than %4: neither may be written over it. */
 static void what_is_read_elsewhere_is_not_taken_over(void **state) {
   (void)state;
-  planned *p = planned_text("graph \"g\"\n"
-                            "%0 = param {path \"a\"} : f32 [1000]\n"
-                            "%1 = cumsum %0 {axis 0, reverse 0} : f32 [1000]\n"
-                            "%2 = reverse %1 {axis 0} : f32 [1000]\n"
-                            "%3 = add %1 %2 : f32 [1000]\n"
-                            "%4 = cast %3 : bf16 [1000]\n"
-                            "%5 = cast %4 : f32 [1000]\n"
-                            "%6 = sum %5 {axes [0]} : f32 []\n"
-                            "output \"y\" %6\n");
+  planned *p = planned_text(
+      "graph \"g\"\n"
+      "%0 = param {path \"a\"} : f32 [1000]\n"
+      "%1 = cumsum %0 {axis 0, reverse 0} : f32 [1000]\n"
+      "%2 = reverse %1 {axis 0} : f32 [1000]\n"
+      "%3 = add %1 %2 : f32 [1000]\n"
+      "%4 = cast %3 : bf16 [1000]\n"
+      "%5 = cast %4 : f32 [1000]\n"
+      "%6 = sum %5 {axes [0]} : f32 []\n"
+      "output \"y\" %6\n");
   sx_plan *plan = planned_plan(p, false, true);
   assert_int_equal(plan->bound_bytes, 2 * 4032);
   check_memory(plan, true);

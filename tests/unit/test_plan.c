@@ -3,10 +3,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "../../libsexp/ir/build.h"
 #include "../common/cmocka_all.h"
 #include "../common/planned.h"
 #include "../common/random_graph.h"
-#include "../../libsexp/ir/build.h"
 
 static void check_plan(const char *graph, bool fuse, bool reuse, const char *expected) {
   planned *p = planned_text(graph);
@@ -16,230 +16,240 @@ static void check_plan(const char *graph, bool fuse, bool reuse, const char *exp
 
 static void a_chain_is_one_group(void **state) {
   (void)state;
-  check_plan("graph \"g\"\n"
-             "%0 = input {name \"field/x\"} : f32 [100]\n"
-             "%1 = exp %0 : f32 [100]\n"
-             "%2 = mul %1 %0 : f32 [100]\n"
-             "%3 = tanh %2 : f32 [100]\n"
-             "output \"y\" %3\n",
-             true, true,
-             "plan \"g\": 1 tasks, block 0 bytes (bound 0, without reuse 0)\n"
-             "  b0 external f32 400 bytes field/x\n"
-             "  b1 output f32 400 bytes y\n"
-             "  0: element [100]  %1 = exp %0  %2 = mul %1 %0  %3 = tanh %2 -> b1\n");
+  check_plan(
+      "graph \"g\"\n"
+      "%0 = input {name \"field/x\"} : f32 [100]\n"
+      "%1 = exp %0 : f32 [100]\n"
+      "%2 = mul %1 %0 : f32 [100]\n"
+      "%3 = tanh %2 : f32 [100]\n"
+      "output \"y\" %3\n",
+      true, true,
+      "plan \"g\": 1 tasks, block 0 bytes (bound 0, without reuse 0)\n"
+      "  b0 external f32 400 bytes field/x\n"
+      "  b1 output f32 400 bytes y\n"
+      "  0: element [100]  %1 = exp %0  %2 = mul %1 %0  %3 = tanh %2 -> b1\n");
 }
 
 static void without_fusion_a_node_is_a_task(void **state) {
   (void)state;
-  check_plan("graph \"g\"\n"
-             "%0 = input {name \"field/x\"} : f32 [100]\n"
-             "%1 = exp %0 : f32 [100]\n"
-             "%2 = mul %1 %0 : f32 [100]\n"
-             "output \"y\" %2\n",
-             false, false,
-             "plan \"g\": 2 tasks, block 448 bytes (bound 448, without reuse 448)\n"
-             "  b0 external f32 400 bytes field/x\n"
-             "  b1 temporary f32 400 bytes at 0, tasks 0 to 1\n"
-             "  b2 output f32 400 bytes y\n"
-             "  0: element [100]  %1 = exp %0 -> b1\n"
-             "  1: element [100]  %2 = mul %1 %0 -> b2\n");
+  check_plan(
+      "graph \"g\"\n"
+      "%0 = input {name \"field/x\"} : f32 [100]\n"
+      "%1 = exp %0 : f32 [100]\n"
+      "%2 = mul %1 %0 : f32 [100]\n"
+      "output \"y\" %2\n",
+      false, false,
+      "plan \"g\": 2 tasks, block 448 bytes (bound 448, without reuse 448)\n"
+      "  b0 external f32 400 bytes field/x\n"
+      "  b1 temporary f32 400 bytes at 0, tasks 0 to 1\n"
+      "  b2 output f32 400 bytes y\n"
+      "  0: element [100]  %1 = exp %0 -> b1\n"
+      "  1: element [100]  %2 = mul %1 %0 -> b2\n");
 }
 
 /* %3 needs the sum of %1, so it cannot be in the group that computes %1. */
 static void a_group_waits_for_nothing_outside(void **state) {
   (void)state;
-  check_plan("graph \"g\"\n"
-             "%0 = param {path \"w\"} : f32 [4 5]\n"
-             "%1 = exp %0 : f32 [4 5]\n"
-             "%2 = sum %1 {axes [1]} : f32 [4]\n"
-             "%3 = reshape %2 : f32 [4 1]\n"
-             "%4 = broadcast %3 : f32 [4 5]\n"
-             "%5 = div %1 %4 : f32 [4 5]\n"
-             "%6 = neg %1 : f32 [4 5]\n"
-             "output \"softmax\" %5\n"
-             "output \"negative\" %6\n",
-             true, true,
-             "plan \"g\": 3 tasks, block 192 bytes (bound 192, without reuse 192)\n"
-             "  b0 external f32 80 bytes param/w\n"
-             "  b1 temporary f32 80 bytes at 0, tasks 0 to 2\n"
-             "  b2 temporary f32 16 bytes at 128, tasks 1 to 2\n"
-             "  b3 output f32 80 bytes softmax\n"
-             "  b4 output f32 80 bytes negative\n"
-             "  %3 [4 1] in b2 at 0 strides [1 1]\n"
-             "  %4 [4 5] in b2 at 0 strides [1 0]\n"
-             "  0: element [4 5]  %1 = exp %0 -> b1  %6 = neg %1 -> b4\n"
-             "  1: node  %2 = sum %1 -> b2\n"
-             "  2: element [4 5]  %5 = div %1 %4 -> b3\n");
+  check_plan(
+      "graph \"g\"\n"
+      "%0 = param {path \"w\"} : f32 [4 5]\n"
+      "%1 = exp %0 : f32 [4 5]\n"
+      "%2 = sum %1 {axes [1]} : f32 [4]\n"
+      "%3 = reshape %2 : f32 [4 1]\n"
+      "%4 = broadcast %3 : f32 [4 5]\n"
+      "%5 = div %1 %4 : f32 [4 5]\n"
+      "%6 = neg %1 : f32 [4 5]\n"
+      "output \"softmax\" %5\n"
+      "output \"negative\" %6\n",
+      true, true,
+      "plan \"g\": 3 tasks, block 192 bytes (bound 192, without reuse 192)\n"
+      "  b0 external f32 80 bytes param/w\n"
+      "  b1 temporary f32 80 bytes at 0, tasks 0 to 2\n"
+      "  b2 temporary f32 16 bytes at 128, tasks 1 to 2\n"
+      "  b3 output f32 80 bytes softmax\n"
+      "  b4 output f32 80 bytes negative\n"
+      "  %3 [4 1] in b2 at 0 strides [1 1]\n"
+      "  %4 [4 5] in b2 at 0 strides [1 0]\n"
+      "  0: element [4 5]  %1 = exp %0 -> b1  %6 = neg %1 -> b4\n"
+      "  1: node  %2 = sum %1 -> b2\n"
+      "  2: element [4 5]  %5 = div %1 %4 -> b3\n");
 }
 
 static void groups_of_one_reader_join(void **state) {
   (void)state;
-  check_plan("graph \"g\"\n"
-             "%0 = input {name \"a\"} : f32 [8]\n"
-             "%1 = input {name \"b\"} : f32 [8]\n"
-             "%2 = exp %0 : f32 [8]\n"
-             "%3 = log %1 : f32 [8]\n"
-             "%4 = add %2 %3 : f32 [8]\n"
-             "output \"y\" %4\n",
-             true, true,
-             "plan \"g\": 1 tasks, block 0 bytes (bound 0, without reuse 0)\n"
-             "  b0 external f32 32 bytes a\n"
-             "  b1 external f32 32 bytes b\n"
-             "  b2 output f32 32 bytes y\n"
-             "  0: element [8]  %2 = exp %0  %3 = log %1  %4 = add %2 %3 -> b2\n");
+  check_plan(
+      "graph \"g\"\n"
+      "%0 = input {name \"a\"} : f32 [8]\n"
+      "%1 = input {name \"b\"} : f32 [8]\n"
+      "%2 = exp %0 : f32 [8]\n"
+      "%3 = log %1 : f32 [8]\n"
+      "%4 = add %2 %3 : f32 [8]\n"
+      "output \"y\" %4\n",
+      true, true,
+      "plan \"g\": 1 tasks, block 0 bytes (bound 0, without reuse 0)\n"
+      "  b0 external f32 32 bytes a\n"
+      "  b1 external f32 32 bytes b\n"
+      "  b2 output f32 32 bytes y\n"
+      "  0: element [8]  %2 = exp %0  %3 = log %1  %4 = add %2 %3 -> b2\n");
 }
 
 /* %2 reshapes what the group computes; %5 is read through a transposition, from outside. */
 static void a_reshape_stays_in_the_group(void **state) {
   (void)state;
-  check_plan("graph \"g\"\n"
-             "%0 = param {path \"a\"} : f32 [4 6]\n"
-             "%1 = exp %0 : f32 [4 6]\n"
-             "%2 = reshape %1 : f32 [2 12]\n"
-             "%3 = neg %2 : f32 [2 12]\n"
-             "%4 = reshape %3 : f32 [6 4]\n"
-             "%5 = transpose %1 {perm [1 0]} : f32 [6 4]\n"
-             "%6 = mul %4 %4 : f32 [6 4]\n"
-             "%7 = add %6 %5 : f32 [6 4]\n"
-             "output \"y\" %7\n",
-             true, true,
-             "plan \"g\": 2 tasks, block 256 bytes (bound 256, without reuse 256)\n"
-             "  b0 external f32 96 bytes param/a\n"
-             "  b1 temporary f32 96 bytes at 0, tasks 0 to 1\n"
-             "  b2 temporary f32 96 bytes at 128, tasks 0 to 1\n"
-             "  b3 output f32 96 bytes y\n"
-             "  %2 [2 12] in b1 at 0 strides [12 1]\n"
-             "  %5 [6 4] in b1 at 0 strides [1 6]\n"
-             "  0: element [4 6]  %1 = exp %0 -> b1  %3 = neg %2  %6 = mul %4 %4 -> b2\n"
-             "  1: element [6 4]  %7 = add %6 %5 -> b3\n");
+  check_plan(
+      "graph \"g\"\n"
+      "%0 = param {path \"a\"} : f32 [4 6]\n"
+      "%1 = exp %0 : f32 [4 6]\n"
+      "%2 = reshape %1 : f32 [2 12]\n"
+      "%3 = neg %2 : f32 [2 12]\n"
+      "%4 = reshape %3 : f32 [6 4]\n"
+      "%5 = transpose %1 {perm [1 0]} : f32 [6 4]\n"
+      "%6 = mul %4 %4 : f32 [6 4]\n"
+      "%7 = add %6 %5 : f32 [6 4]\n"
+      "output \"y\" %7\n",
+      true, true,
+      "plan \"g\": 2 tasks, block 256 bytes (bound 256, without reuse 256)\n"
+      "  b0 external f32 96 bytes param/a\n"
+      "  b1 temporary f32 96 bytes at 0, tasks 0 to 1\n"
+      "  b2 temporary f32 96 bytes at 128, tasks 0 to 1\n"
+      "  b3 output f32 96 bytes y\n"
+      "  %2 [2 12] in b1 at 0 strides [12 1]\n"
+      "  %5 [6 4] in b1 at 0 strides [1 6]\n"
+      "  0: element [4 6]  %1 = exp %0 -> b1  %3 = neg %2  %6 = mul %4 %4 -> b2\n"
+      "  1: element [6 4]  %7 = add %6 %5 -> b3\n");
 }
 
 /* %2 is made of a parameter alone, and read late: it moves to its reader. */
 static void a_value_of_parameters_moves_to_its_reader(void **state) {
   (void)state;
-  check_plan("graph \"g\"\n"
-             "%0 = param {path \"a\"} : f32 [8]\n"
-             "%1 = param {path \"b\"} : f32 [8 8]\n"
-             "%2 = exp %0 : f32 [8]\n"
-             "%3 = sum %1 {axes [0]} : f32 [8]\n"
-             "%4 = add %2 %3 : f32 [8]\n"
-             "output \"y\" %4\n",
-             true, true,
-             "plan \"g\": 2 tasks, block 64 bytes (bound 64, without reuse 64)\n"
-             "  b0 external f32 32 bytes param/a\n"
-             "  b1 external f32 256 bytes param/b\n"
-             "  b2 temporary f32 32 bytes at 0, tasks 0 to 1\n"
-             "  b3 output f32 32 bytes y\n"
-             "  0: node  %3 = sum %1 -> b2\n"
-             "  1: element [8]  %2 = exp %0  %4 = add %2 %3 -> b3\n");
+  check_plan(
+      "graph \"g\"\n"
+      "%0 = param {path \"a\"} : f32 [8]\n"
+      "%1 = param {path \"b\"} : f32 [8 8]\n"
+      "%2 = exp %0 : f32 [8]\n"
+      "%3 = sum %1 {axes [0]} : f32 [8]\n"
+      "%4 = add %2 %3 : f32 [8]\n"
+      "output \"y\" %4\n",
+      true, true,
+      "plan \"g\": 2 tasks, block 64 bytes (bound 64, without reuse 64)\n"
+      "  b0 external f32 32 bytes param/a\n"
+      "  b1 external f32 256 bytes param/b\n"
+      "  b2 temporary f32 32 bytes at 0, tasks 0 to 1\n"
+      "  b3 output f32 32 bytes y\n"
+      "  0: node  %3 = sum %1 -> b2\n"
+      "  1: element [8]  %2 = exp %0  %4 = add %2 %3 -> b3\n");
 }
 
 /* A mask of a computed value is a quarter of its size: it is made early. */
 static void a_small_value_waits_for_its_reader(void **state) {
   (void)state;
-  check_plan("graph \"g\"\n"
-             "%0 = param {path \"a\"} : f32 [64 64]\n"
-             "%1 = einsum %0 %0 {labels \"ij,jk->ik\"} : f32 [64 64]\n"
-             "%2 = const {value 0.0} : f32 [64 64]\n"
-             "%3 = gt %1 %2 : bool [64 64]\n"
-             "%4 = max %1 %2 : f32 [64 64]\n"
-             "%5 = einsum %4 %0 {labels \"ij,jk->ik\"} : f32 [64 64]\n"
-             "%6 = where %3 %5 %2 : f32 [64 64]\n"
-             "output \"y\" %6\n",
-             true, true,
-             "plan \"g\": 4 tasks, block 36864 bytes (bound 36864, without reuse 53248)\n"
-             "  b0 external f32 16384 bytes param/a\n"
-             "  b1 temporary f32 16384 bytes at 0, tasks 0 to 1\n"
-             "  b2 const f32 4 bytes 0\n"
-             "  b3 temporary bool 4096 bytes at 16384, tasks 1 to 3\n"
-             "  b4 temporary f32 16384 bytes at 0, tasks 1 to 2\n"
-             "  b5 temporary f32 16384 bytes at 20480, tasks 2 to 3\n"
-             "  b6 output f32 16384 bytes y\n"
-             "  0: node  %1 = einsum %0 %0 -> b1\n"
-             "  1: element [64 64]  %3 = gt %1 %2 -> b3  %4 = max %1 %2 -> b4\n"
-             "  2: node  %5 = einsum %4 %0 -> b5\n"
-             "  3: element [64 64]  %6 = where %3 %5 %2 -> b6\n");
+  check_plan(
+      "graph \"g\"\n"
+      "%0 = param {path \"a\"} : f32 [64 64]\n"
+      "%1 = einsum %0 %0 {labels \"ij,jk->ik\"} : f32 [64 64]\n"
+      "%2 = const {value 0.0} : f32 [64 64]\n"
+      "%3 = gt %1 %2 : bool [64 64]\n"
+      "%4 = max %1 %2 : f32 [64 64]\n"
+      "%5 = einsum %4 %0 {labels \"ij,jk->ik\"} : f32 [64 64]\n"
+      "%6 = where %3 %5 %2 : f32 [64 64]\n"
+      "output \"y\" %6\n",
+      true, true,
+      "plan \"g\": 4 tasks, block 36864 bytes (bound 36864, without reuse 53248)\n"
+      "  b0 external f32 16384 bytes param/a\n"
+      "  b1 temporary f32 16384 bytes at 0, tasks 0 to 1\n"
+      "  b2 const f32 4 bytes 0\n"
+      "  b3 temporary bool 4096 bytes at 16384, tasks 1 to 3\n"
+      "  b4 temporary f32 16384 bytes at 0, tasks 1 to 2\n"
+      "  b5 temporary f32 16384 bytes at 20480, tasks 2 to 3\n"
+      "  b6 output f32 16384 bytes y\n"
+      "  0: node  %1 = einsum %0 %0 -> b1\n"
+      "  1: element [64 64]  %3 = gt %1 %2 -> b3  %4 = max %1 %2 -> b4\n"
+      "  2: node  %5 = einsum %4 %0 -> b5\n"
+      "  3: element [64 64]  %6 = where %3 %5 %2 -> b6\n");
 }
 
 static void movement_is_views(void **state) {
   (void)state;
-  check_plan("graph \"g\"\n"
-             "%0 = param {path \"w\"} : f32 [4 6]\n"
-             "%1 = transpose %0 {perm [1 0]} : f32 [6 4]\n"
-             "%2 = slice %1 {start [1 0], end [6 4], step [2 1]} : f32 [3 4]\n"
-             "%3 = reverse %2 {axis 0} : f32 [3 4]\n"
-             "%4 = broadcast %3 : f32 [2 3 4]\n"
-             "%5 = reshape %4 : f32 [2 3 2 2]\n"
-             "%6 = unfold %0 {axis 1, size 3, step 2} : f32 [4 2 3]\n"
-             "%7 = reshape %1 : f32 [24]\n"
-             "%8 = sum %5 {axes [0 1 2 3]} : f32 []\n"
-             "%9 = sum %6 {axes [0 1 2]} : f32 []\n"
-             "%10 = sum %7 {axes [0]} : f32 []\n"
-             "output \"a\" %8\n"
-             "output \"b\" %9\n"
-             "output \"c\" %10\n",
-             true, true,
-             "plan \"g\": 4 tasks, block 128 bytes (bound 128, without reuse 128)\n"
-             "  b0 external f32 96 bytes param/w\n"
-             "  b1 temporary f32 96 bytes at 0, tasks 0 to 3\n"
-             "  b2 output f32 4 bytes a\n"
-             "  b3 output f32 4 bytes b\n"
-             "  b4 output f32 4 bytes c\n"
-             "  %1 [6 4] in b0 at 0 strides [1 6]\n"
-             "  %2 [3 4] in b0 at 1 strides [2 6]\n"
-             "  %3 [3 4] in b0 at 5 strides [-2 6]\n"
-             "  %4 [2 3 4] in b0 at 5 strides [0 -2 6]\n"
-             "  %5 [2 3 2 2] in b0 at 5 strides [0 -2 12 6]\n"
-             "  %6 [4 2 3] in b0 at 0 strides [6 2 1]\n"
-             "  0: copy  %1 as %7 -> b1\n"
-             "  1: node  %8 = sum %5 -> b2\n"
-             "  2: node  %9 = sum %6 -> b3\n"
-             "  3: node  %10 = sum %7 -> b4\n");
+  check_plan(
+      "graph \"g\"\n"
+      "%0 = param {path \"w\"} : f32 [4 6]\n"
+      "%1 = transpose %0 {perm [1 0]} : f32 [6 4]\n"
+      "%2 = slice %1 {start [1 0], end [6 4], step [2 1]} : f32 [3 4]\n"
+      "%3 = reverse %2 {axis 0} : f32 [3 4]\n"
+      "%4 = broadcast %3 : f32 [2 3 4]\n"
+      "%5 = reshape %4 : f32 [2 3 2 2]\n"
+      "%6 = unfold %0 {axis 1, size 3, step 2} : f32 [4 2 3]\n"
+      "%7 = reshape %1 : f32 [24]\n"
+      "%8 = sum %5 {axes [0 1 2 3]} : f32 []\n"
+      "%9 = sum %6 {axes [0 1 2]} : f32 []\n"
+      "%10 = sum %7 {axes [0]} : f32 []\n"
+      "output \"a\" %8\n"
+      "output \"b\" %9\n"
+      "output \"c\" %10\n",
+      true, true,
+      "plan \"g\": 4 tasks, block 128 bytes (bound 128, without reuse 128)\n"
+      "  b0 external f32 96 bytes param/w\n"
+      "  b1 temporary f32 96 bytes at 0, tasks 0 to 3\n"
+      "  b2 output f32 4 bytes a\n"
+      "  b3 output f32 4 bytes b\n"
+      "  b4 output f32 4 bytes c\n"
+      "  %1 [6 4] in b0 at 0 strides [1 6]\n"
+      "  %2 [3 4] in b0 at 1 strides [2 6]\n"
+      "  %3 [3 4] in b0 at 5 strides [-2 6]\n"
+      "  %4 [2 3 4] in b0 at 5 strides [0 -2 6]\n"
+      "  %5 [2 3 2 2] in b0 at 5 strides [0 -2 12 6]\n"
+      "  %6 [4 2 3] in b0 at 0 strides [6 2 1]\n"
+      "  0: copy  %1 as %7 -> b1\n"
+      "  1: node  %8 = sum %5 -> b2\n"
+      "  2: node  %9 = sum %6 -> b3\n"
+      "  3: node  %10 = sum %7 -> b4\n");
 }
 
 static void outputs_are_written_in_place_where_they_can(void **state) {
   (void)state;
-  check_plan("graph \"g\"\n"
-             "%0 = param {path \"w\"} : f32 [2 3]\n"
-             "%1 = exp %0 : f32 [2 3]\n"
-             "%2 = reshape %1 : f32 [6]\n"
-             "%3 = const {value 1.5} : f32 [2]\n"
-             "%4 = iota {axis 1} : i32 [2 3]\n"
-             "output \"whole\" %2\n"
-             "output \"again\" %1\n"
-             "output \"w\" %0\n"
-             "output \"const\" %3\n"
-             "output \"iota\" %4\n",
-             true, true,
-             "plan \"g\": 5 tasks, block 0 bytes (bound 0, without reuse 0)\n"
-             "  b0 external f32 24 bytes param/w\n"
-             "  b1 output f32 24 bytes whole\n"
-             "  b2 const f32 4 bytes 1.5\n"
-             "  b3 iota i32 12 bytes\n"
-             "  b4 output f32 24 bytes again\n"
-             "  b5 output f32 24 bytes w\n"
-             "  b6 output f32 8 bytes const\n"
-             "  b7 output i32 24 bytes iota\n"
-             "  %2 [6] in b1 at 0 strides [1]\n"
-             "  0: copy  %0 as %0 -> b5\n"
-             "  1: element [2 3]  %1 = exp %0 -> b1\n"
-             "  2: copy  %1 as %1 -> b4\n"
-             "  3: copy  %3 as %3 -> b6\n"
-             "  4: copy  %4 as %4 -> b7\n");
+  check_plan(
+      "graph \"g\"\n"
+      "%0 = param {path \"w\"} : f32 [2 3]\n"
+      "%1 = exp %0 : f32 [2 3]\n"
+      "%2 = reshape %1 : f32 [6]\n"
+      "%3 = const {value 1.5} : f32 [2]\n"
+      "%4 = iota {axis 1} : i32 [2 3]\n"
+      "output \"whole\" %2\n"
+      "output \"again\" %1\n"
+      "output \"w\" %0\n"
+      "output \"const\" %3\n"
+      "output \"iota\" %4\n",
+      true, true,
+      "plan \"g\": 5 tasks, block 0 bytes (bound 0, without reuse 0)\n"
+      "  b0 external f32 24 bytes param/w\n"
+      "  b1 output f32 24 bytes whole\n"
+      "  b2 const f32 4 bytes 1.5\n"
+      "  b3 iota i32 12 bytes\n"
+      "  b4 output f32 24 bytes again\n"
+      "  b5 output f32 24 bytes w\n"
+      "  b6 output f32 8 bytes const\n"
+      "  b7 output i32 24 bytes iota\n"
+      "  %2 [6] in b1 at 0 strides [1]\n"
+      "  0: copy  %0 as %0 -> b5\n"
+      "  1: element [2 3]  %1 = exp %0 -> b1\n"
+      "  2: copy  %1 as %1 -> b4\n"
+      "  3: copy  %3 as %3 -> b6\n"
+      "  4: copy  %4 as %4 -> b7\n");
 }
 
 /* Both sums before both exps would need two large buffers at once. */
 static void order_keeps_memory_low(void **state) {
   (void)state;
-  planned *p = planned_text("graph \"g\"\n"
-                            "%0 = param {path \"a\"} : f32 [1000]\n"
-                            "%1 = param {path \"b\"} : f32 [1000]\n"
-                            "%2 = cumsum %0 {axis 0, reverse 0} : f32 [1000]\n"
-                            "%3 = cumsum %1 {axis 0, reverse 0} : f32 [1000]\n"
-                            "%4 = sum %2 {axes [0]} : f32 []\n"
-                            "%5 = sum %3 {axes [0]} : f32 []\n"
-                            "%6 = add %4 %5 : f32 []\n"
-                            "output \"y\" %6\n");
+  planned *p = planned_text(
+      "graph \"g\"\n"
+      "%0 = param {path \"a\"} : f32 [1000]\n"
+      "%1 = param {path \"b\"} : f32 [1000]\n"
+      "%2 = cumsum %0 {axis 0, reverse 0} : f32 [1000]\n"
+      "%3 = cumsum %1 {axis 0, reverse 0} : f32 [1000]\n"
+      "%4 = sum %2 {axes [0]} : f32 []\n"
+      "%5 = sum %3 {axes [0]} : f32 []\n"
+      "%6 = add %4 %5 : f32 []\n"
+      "output \"y\" %6\n");
   assert_int_equal(planned_plan(p, true, true)->bound_bytes, 4032 + 64 + 64);
   planned_free(p);
 }
@@ -312,8 +322,7 @@ static void check_rules(const sx_plan *plan, bool fuse) {
         written[written_buffer(plan, task, i)] = true;
       }
   }
-  for (size_t b = 0; b < plan->buffers.n; b++)
-    assert_true(written[b] != is_outside(plan->buffers.items[b].kind));
+  for (size_t b = 0; b < plan->buffers.n; b++) assert_true(written[b] != is_outside(plan->buffers.items[b].kind));
   for (sx_id id = 0; id < plan->graph->nodes.n; id++) {
     sx_op_class class = sx_op_describe(sx_node_at(plan->graph, id)->op)->class;
     bool moves = class == SX_CLASS_LEAF || class == SX_CLASS_MOVE;
@@ -369,14 +378,16 @@ static sx_graph *deep_graph(planned *p, int n_layers) {
     w.text = sx_format(&p->arena, "w%d", i);
     sx_id product[2] = {x, sx_graph_add(g, &w)};
     kept[i] = x;
-    sx_id y = sx_graph_add(g, &(sx_spec){.op = SX_OP_EINSUM, .dtype = SX_F32, .inputs = product, .n_inputs = 2, .text = "ij,jk->ik"});
+    sx_id y = sx_graph_add(
+        g, &(sx_spec){.op = SX_OP_EINSUM, .dtype = SX_F32, .inputs = product, .n_inputs = 2, .text = "ij,jk->ik"});
     sx_id mean = sx_broadcast(g, sx_reduce(g, SX_OP_SUM, y, &axis, 1, true), 2, dims);
     sx_id t = sx_unary(g, SX_OP_TANH, sx_binary(g, SX_OP_SUB, y, mean));
     x = sx_binary(g, SX_OP_ADD, x, sx_binary(g, SX_OP_MUL, t, sx_binary(g, SX_OP_ADD, t, sx_const_like(g, t, 1.0))));
   }
   for (int i = n_layers; i-- > 0;) {
     sx_id back[2] = {kept[i], x};
-    sx_id dw = sx_graph_add(g, &(sx_spec){.op = SX_OP_EINSUM, .dtype = SX_F32, .inputs = back, .n_inputs = 2, .text = "ij,ik->jk"});
+    sx_id dw = sx_graph_add(
+        g, &(sx_spec){.op = SX_OP_EINSUM, .dtype = SX_F32, .inputs = back, .n_inputs = 2, .text = "ij,ik->jk"});
     sx_graph_output(g, sx_format(&p->arena, "grad/%d", i), dw);
     x = sx_binary(g, SX_OP_MUL, x, sx_unary(g, SX_OP_EXP, sx_binary(g, SX_OP_ADD, kept[i], x)));
   }

@@ -1,16 +1,11 @@
 /* The pool: every index once, cuts at multiples of the grain, one partition for one number of threads,
  * and no processor time while idle. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 #include "../../libsexp/cpu/threads.h"
+#include "../common/cmocka_all.h"
 
 enum { MOST = 5000, MOST_THREADS = 16 };
 
