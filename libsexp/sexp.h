@@ -31,10 +31,10 @@
 
 typedef enum sexp_status {
   SEXP_OK,
-  SEXP_END,       /* the run's last step was done before */
-  SEXP_INPUT,     /* an error in the experiment, its options or data (exit status 2) */
-  SEXP_STORAGE,   /* a file or network failed (exit status 4) */
-  SEXP_NO_MEMORY  /* E-RUN-001 (exit status 2) */
+  SEXP_END,      /* the run's last step was done before */
+  SEXP_INPUT,    /* an error in the experiment, its options or data (exit status 2) */
+  SEXP_STORAGE,  /* a file or network failed (exit status 4) */
+  SEXP_NO_MEMORY /* E-RUN-001 (exit status 2) */
 } sexp_status;
 
 /* ---- messages ---------------------------------------------------------------------------------- */
@@ -61,9 +61,22 @@ const sexp_error_code *sexp_error_codes(size_t i);
 
 /* ---- host: how the library reaches files ------------------------------------------------------- */
 
-typedef enum sexp_dtype { SEXP_F32, SEXP_BF16, SEXP_F16, SEXP_I32, SEXP_U8, SEXP_BOOL,
-                          /* of files alone: */
-                          SEXP_F64, SEXP_I64, SEXP_U64, SEXP_U32, SEXP_U16, SEXP_I16, SEXP_I8 } sexp_dtype;
+typedef enum sexp_dtype {
+  SEXP_F32,
+  SEXP_BF16,
+  SEXP_F16,
+  SEXP_I32,
+  SEXP_U8,
+  SEXP_BOOL,
+  /* of files alone: */
+  SEXP_F64,
+  SEXP_I64,
+  SEXP_U64,
+  SEXP_U32,
+  SEXP_U16,
+  SEXP_I16,
+  SEXP_I8
+} sexp_dtype;
 enum { SEXP_RANK_MAX = 8 };
 
 /* A failure of the host: code "E-DATA-103", a message that names path and byte offset. */
@@ -134,19 +147,20 @@ typedef struct sexp_allocator {
 /* ---- compile ----------------------------------------------------------------------------------- */
 
 typedef struct sexp_options {
-  const char *run;                /* NULL: the only one */
-  const char *variant;            /* NULL: none */
-  const char *const *sets;        /* "knob=value" */
+  const char *run;         /* NULL: the only one */
+  const char *variant;     /* NULL: none */
+  const char *const *sets; /* "knob=value" */
   size_t n_sets;
   int64_t steps, eval_every;      /* 0: the file's */
   const char *const *diagnostics; /* globs; NULL: the file's */
   size_t n_diagnostics;
-  int64_t eval_limit;             /* work budget of the evaluator */
-  bool optimize;                  /* false: no simplification, fusion or reuse; the same bits */
-  const char *dump_after;         /* name of a pass: its graphs are kept for sexp_program_dump; or NULL */
+  int64_t eval_limit;     /* work budget of the evaluator */
+  bool optimize;          /* false: no simplification, fusion or reuse; the same bits */
+  const char *dump_after; /* name of a pass: its graphs are kept for sexp_program_dump; or NULL */
   sexp_allocator allocator;
 } sexp_options;
-#define SEXP_OPTIONS_DEFAULT {.eval_limit = 10000000, .optimize = true}
+#define SEXP_OPTIONS_DEFAULT \
+  { .eval_limit = 10000000, .optimize = true }
 
 typedef struct sexp_program sexp_program;
 
@@ -158,7 +172,7 @@ void sexp_program_free(sexp_program *program);
 
 typedef struct sexp_knob {
   const char *name, *doc;
-  const char *value;  /* canonical text; JSON too where json is set (numbers, booleans, strings) */
+  const char *value; /* canonical text; JSON too where json is set (numbers, booleans, strings) */
   const char *json;
   const char *source; /* "default" "variant" "set" "override" */
 } sexp_knob;
@@ -182,11 +196,11 @@ typedef struct sexp_parameter {
 
 /* Everything known of a program before its first step. */
 typedef struct sexp_description {
-  const char *run, *variant, *identity; /* variant NULL: none */
+  const char *run, *variant, *identity;     /* variant NULL: none */
   int64_t seed, steps, batch, microbatches; /* of all stages, of the first */
   size_t n_knobs, n_sources, n_parameters, n_states, n_stages, n_evals, n_datas;
   const sexp_knob *knobs;
-  const sexp_source_file *sources;      /* the file, then its includes; without the prelude */
+  const sexp_source_file *sources;           /* the file, then its includes; without the prelude */
   const sexp_parameter *parameters, *states; /* in path order */
   const char *const *evals;
   int64_t checkpoint_every, checkpoint_keep;
@@ -211,23 +225,23 @@ typedef struct sexp_value {
 } sexp_value;
 
 typedef struct sexp_digest {
-  const char *name; /* "digest/batch" "digest/loss" "digest/gradients" "digest/parameters" "digest/states",
-                       or "digest/node/GRAPH/%12" */
+  const char *name;   /* "digest/batch" "digest/loss" "digest/gradients" "digest/parameters" "digest/states",
+                         or "digest/node/GRAPH/%12" */
   const char *digest; /* "sha256:..." */
   const char *text;   /* of a node: its IR line and place; else NULL */
 } sexp_digest;
 
 /* What one step gave; borrowed until the next call. */
 typedef struct sexp_step {
-  int64_t step;                 /* steps done, 1 after the first */
+  int64_t step; /* steps done, 1 after the first */
   float loss;
-  const sexp_value *values;     /* train/..., then diagnostics/..., then eval/... where evaluated */
+  const sexp_value *values; /* train/..., then diagnostics/..., then eval/... where evaluated */
   size_t n_values;
   const sexp_digest *digests;
   size_t n_digests;
-  bool checkpoint;              /* the file asks for a checkpoint now (or the run ended) */
-  bool stage_began;             /* this step was the first of a stage */
-  const char *stage;            /* its name, "" without stages */
+  bool checkpoint;   /* the file asks for a checkpoint now (or the run ended) */
+  bool stage_began;  /* this step was the first of a stage */
+  const char *stage; /* its name, "" without stages */
 } sexp_step;
 
 /* A parameter or a state: its bytes are row-major, in the host's byte order. */
@@ -249,13 +263,14 @@ typedef struct sexp_start {
 } sexp_start;
 
 typedef struct sexp_run_options {
-  int threads;         /* 0: all processors the process may use */
-  const char *simd;    /* NULL: the best; "reference" "scalar" "avx2" "avx512" */
+  int threads;                           /* 0: all processors the process may use */
+  const char *simd;                      /* NULL: the best; "reference" "scalar" "avx2" "avx512" */
   int64_t digest_every, digest_nodes_at; /* 0: none; nodes of the step with this number (1: the first) */
-  bool reads_ahead;    /* a loader thread prepares the next microbatches */
+  bool reads_ahead;                      /* a loader thread prepares the next microbatches */
   const sexp_start *start; /* NULL: from the beginning. The bits are those of the run that was not interrupted */
 } sexp_run_options;
-#define SEXP_RUN_OPTIONS_DEFAULT {.reads_ahead = true}
+#define SEXP_RUN_OPTIONS_DEFAULT \
+  { .reads_ahead = true }
 
 typedef struct sexp_run sexp_run;
 
@@ -283,8 +298,8 @@ size_t sexp_run_tensors(const sexp_run *run, const sexp_tensor **tensors);
 /* A data source as it was opened. */
 typedef struct sexp_data_info {
   const char *name, *path, *order;
-  int64_t n_records;            /* used, after :records */
-  const char *version;          /* of its file, the first where it has several */
+  int64_t n_records;   /* used, after :records */
+  const char *version; /* of its file, the first where it has several */
   uint64_t n_bytes;
 } sexp_data_info;
 size_t sexp_run_datas(const sexp_run *run, const sexp_data_info **datas);

@@ -32,11 +32,8 @@ static sx_diag *report(sx_diags *diags, bool warning, sx_code code, sx_span span
   sx_text_init(&text, diags->arena);
   sx_text_vaddf(&text, format, arguments);
   const char *hint = codes[code].hint[0] ? codes[code].hint : NULL;
-  return add(diags, (sx_diag){.code = code,
-                              .warning = warning,
-                              .span = span,
-                              .message = sx_text_get(&text),
-                              .hint = hint});
+  return add(diags,
+             (sx_diag){.code = code, .warning = warning, .span = span, .message = sx_text_get(&text), .hint = hint});
 }
 
 sx_diag *sx_verror(sx_diags *diags, sx_code code, sx_span span, const char *format, va_list arguments) {

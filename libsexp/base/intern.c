@@ -19,8 +19,7 @@ static const char **find(const sx_intern *table, const char *bytes, size_t n_byt
 }
 
 static void grow(sx_intern *table) {
-  sx_intern larger = {table->arena, SX_NEW_N(table->arena, const char *, table->room * 2), table->n,
-                      table->room * 2};
+  sx_intern larger = {table->arena, SX_NEW_N(table->arena, const char *, table->room * 2), table->n, table->room * 2};
   for (size_t i = 0; i < table->room; i++)
     if (table->slots[i]) *find(&larger, table->slots[i], strlen(table->slots[i])) = table->slots[i];
   *table = larger;
@@ -38,6 +37,4 @@ const char *sx_intern_bytes(sx_intern *table, const char *bytes, size_t n_bytes)
   return *slot;
 }
 
-const char *sx_intern_text(sx_intern *table, const char *text) {
-  return sx_intern_bytes(table, text, strlen(text));
-}
+const char *sx_intern_text(sx_intern *table, const char *text) { return sx_intern_bytes(table, text, strlen(text)); }

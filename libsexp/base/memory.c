@@ -43,9 +43,7 @@ static void default_release(void *context, void *pointer) {
   free(pointer);
 }
 
-sx_memory sx_memory_default(void) {
-  return (sx_memory){.allocate = default_allocate, .release = default_release};
-}
+sx_memory sx_memory_default(void) { return (sx_memory){.allocate = default_allocate, .release = default_release}; }
 
 _Noreturn void sx_memory_fail(sx_memory *memory) {
   if (!memory->escape) SX_BUG("out of memory where no escape point is set");

@@ -57,11 +57,11 @@ _Noreturn void sx_memory_fail(sx_memory *memory);
     type *items;     \
     size_t n, room;  \
   }
-#define SX_PUSH(arena, vec, item)                                                                   \
-  do {                                                                                              \
-    if ((vec).n == (vec).room)                                                                      \
-      (vec).items = sx_vec_grow((arena), (vec).items, (vec).n, &(vec).room, sizeof *(vec).items);   \
-    (vec).items[(vec).n++] = (item);                                                                \
+#define SX_PUSH(arena, vec, item)                                                                 \
+  do {                                                                                            \
+    if ((vec).n == (vec).room)                                                                    \
+      (vec).items = sx_vec_grow((arena), (vec).items, (vec).n, &(vec).room, sizeof *(vec).items); \
+    (vec).items[(vec).n++] = (item);                                                              \
   } while (0)
 void *sx_vec_grow(sx_arena *arena, void *items, size_t n, size_t *room, size_t item_bytes);
 

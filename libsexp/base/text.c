@@ -26,9 +26,7 @@ void sx_text_add_bytes(sx_text *text, const char *bytes, size_t n_bytes) {
   text->bytes[text->n] = 0;
 }
 
-void sx_text_add(sx_text *text, const char *string) {
-  sx_text_add_bytes(text, string, strlen(string));
-}
+void sx_text_add(sx_text *text, const char *string) { sx_text_add_bytes(text, string, strlen(string)); }
 
 void sx_text_vaddf(sx_text *text, const char *format, va_list arguments) {
   va_list again;

@@ -16,8 +16,7 @@ void sx_text_init(sx_text *text, sx_arena *arena);
 void sx_text_add(sx_text *text, const char *string);
 void sx_text_add_bytes(sx_text *text, const char *bytes, size_t n_bytes);
 void sx_text_addf(sx_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void sx_text_vaddf(sx_text *text, const char *format, va_list arguments)
-    __attribute__((format(printf, 2, 0)));
+void sx_text_vaddf(sx_text *text, const char *format, va_list arguments) __attribute__((format(printf, 2, 0)));
 /* "" when nothing was added. */
 const char *sx_text_get(const sx_text *text);
 

@@ -9,27 +9,27 @@
 #include "threads.h"
 
 typedef struct sx_operand {
-  void *data;              /* first element; the view's offset is added */
+  void *data; /* first element; the view's offset is added */
   sx_dtype dtype;
   int rank;
   const int64_t *dims;
-  const int64_t *strides;  /* elements */
+  const int64_t *strides; /* elements */
 } sx_operand;
 
 /* What stops a step: an id out of range. The lowest element index wins, whatever the threads. */
 typedef struct sx_fault {
-  _Atomic int64_t at;      /* flat index into ids of the first bad one; INT64_MAX: none */
-  int64_t value, limit;    /* filled after the call by who reports: ids[at], n */
+  _Atomic int64_t at;   /* flat index into ids of the first bad one; INT64_MAX: none */
+  int64_t value, limit; /* filled after the call by who reports: ids[at], n */
 } sx_fault;
 
 typedef struct sx_call {
   const sx_node *node;
-  sx_operand out;          /* contiguous */
+  sx_operand out; /* contiguous */
   const sx_operand *inputs;
   uint32_t n_inputs;
-  uint64_t stream_key;     /* RANDOM: key of the draw before its salts */
+  uint64_t stream_key; /* RANDOM: key of the draw before its salts */
   sx_fault *fault;
-  void *scratch;           /* 64-aligned; scratch_bytes of sx_kernel_scratch */
+  void *scratch; /* 64-aligned; scratch_bytes of sx_kernel_scratch */
   sx_pool *pool;
 } sx_call;
 
@@ -40,7 +40,7 @@ extern sx_kernel *const sx_reference[SX_N_OPS]; /* NULL for LEAF without computa
 
 typedef enum sx_simd { SX_SIMD_REFERENCE, SX_SIMD_SCALAR, SX_SIMD_AVX2, SX_SIMD_AVX512, SX_N_SIMD } sx_simd;
 const char *sx_simd_name(sx_simd simd);
-sx_simd sx_simd_best(void);                     /* of this machine and build */
+sx_simd sx_simd_best(void); /* of this machine and build */
 bool sx_simd_available(sx_simd simd);
 
 /* Kernels of one SIMD level. */
@@ -52,7 +52,7 @@ typedef struct sx_kernel_set {
   void (*element)(sx_op op, sx_dtype from, sx_dtype to, void *out, const void *const *inputs, int64_t n);
 } sx_kernel_set;
 
-const sx_kernel_set *sx_kernels(sx_simd simd);  /* available ones; REFERENCE: no fast kernels */
+const sx_kernel_set *sx_kernels(sx_simd simd); /* available ones; REFERENCE: no fast kernels */
 
 /* Bytes of scratch that any kernel of the set may use for the node with this many threads. */
 int64_t sx_kernel_scratch(const sx_kernel_set *set, const sx_graph *graph, sx_id node, int n_threads);

@@ -91,7 +91,9 @@ typedef void tile_function(int64_t depth, tile_rows a, const float *b, const til
   }
 #define TILES(rows) TILE(rows, 1) TILE(rows, 2)
 TILES(1)
-TILES(2) TILES(3) TILES(4)
+TILES(2)
+TILES(3)
+TILES(4)
 #if defined(__AVX2__)
     TILES(5) TILES(6)
 #endif
@@ -189,12 +191,10 @@ static void run_rectangle(worker *work, rectangle part) {
       for (int64_t row = part.first_row; row < part.end_row; row += BLOCK_ROWS) {
         int64_t n_rows = sx_min_i64(BLOCK_ROWS, part.end_row - row);
         panel_offsets(&gemm->c_rows, work->batch_c, row, n_rows, work->rows);
-        if (work->runs)
-          SX_AT_LEVEL(sx_gemm_point)
-          (&gemm->row_side, work->batch_row, row, n_rows, begin, depth, TILE_ROWS, work->runs);
-        else
-          SX_AT_LEVEL(sx_gemm_pack)
-          (&gemm->row_side, work->batch_row, row, n_rows, begin, depth, TILE_ROWS, work->row_panels);
+        if (work->runs) SX_AT_LEVEL(sx_gemm_point)
+        (&gemm->row_side, work->batch_row, row, n_rows, begin, depth, TILE_ROWS, work->runs);
+        else SX_AT_LEVEL(sx_gemm_pack)(&gemm->row_side, work->batch_row, row, n_rows, begin, depth, TILE_ROWS,
+                                       work->row_panels);
         run_tiles(work, n_rows, n_columns, depth, first);
       }
       first = false;

@@ -106,7 +106,8 @@ sx_value sx_reference_apply(sx_op op, sx_dtype from, sx_dtype to, const sx_value
       break;
   }
   if (sx_op_describe(op)->n_inputs == 1)
-    return sx_is_float(from) ? (sx_value){.f = sx_element_unary(op, in[0].f)} : (sx_value){.i = integer_unary(op, in[0].i)};
+    return sx_is_float(from) ? (sx_value){.f = sx_element_unary(op, in[0].f)}
+                             : (sx_value){.i = integer_unary(op, in[0].i)};
   return sx_is_float(from) ? (sx_value){.f = sx_element_binary(op, in[0].f, in[1].f)}
                            : (sx_value){.i = integer_binary(op, in[0].i, in[1].i)};
 }

@@ -86,7 +86,8 @@ double sx_fold_constant(sx_op op, sx_dtype from, sx_dtype to, const double input
   if (op == SX_OP_CAST) return fold_cast(to, a);
   if (fold_bool(op, a, b, &result)) return result;
   if (sx_dtype_is_float(from))
-    return sx_dtype_round(to, (double)(unary ? sx_element_unary(op, (float)a) : sx_element_binary(op, (float)a, (float)b)));
+    return sx_dtype_round(to,
+                          (double)(unary ? sx_element_unary(op, (float)a) : sx_element_binary(op, (float)a, (float)b)));
   int64_t integer = unary ? integer_unary(op, (int64_t)a) : integer_binary(op, (int64_t)a, (int64_t)b);
   return (double)(int32_t)(uint32_t)(uint64_t)integer;
 }

@@ -158,7 +158,7 @@ static void drop_all(void) {
 static struct work {
   const char *name;
   void (*run)(void);
-  int n_times; /* the bytes of a checkpoint that it handles */
+  int n_times;                         /* the bytes of a checkpoint that it handles */
   enum { AS_IT_IS, COLD, WARM } cache; /* cold: dropped from the page cache before; warm: run once before */
   const char *against[2];
   double seconds[ROUNDS];

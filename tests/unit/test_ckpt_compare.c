@@ -59,7 +59,8 @@ static const pair pairs[] = {
     {CKPT_F32, 0x3f800000, 0x7fc00000, 1, 1, 0, 0},
     {CKPT_F64, UINT64_C(0x3ff0000000000000), UINT64_C(0x3ff0000000000002), 1, 0, 2, 0x1p-51},
     {CKPT_F64, UINT64_C(0x8000000000000001), UINT64_C(1), 1, 0, 2, 0},
-    {CKPT_F64, UINT64_C(0x7ff0000000000000), UINT64_C(0xfff0000000000000), 1, 0, UINT64_C(0xffe0000000000000), HUGE_VAL},
+    {CKPT_F64, UINT64_C(0x7ff0000000000000), UINT64_C(0xfff0000000000000), 1, 0, UINT64_C(0xffe0000000000000),
+     HUGE_VAL},
     {CKPT_F64, UINT64_C(0x7ff8000000000000), UINT64_C(0xfff8000000000001), 0, 0, 0, 0},
     {CKPT_BF16, 0x3f80, 0x3f81, 1, 0, 1, 0x1p-7},
     {CKPT_BF16, 0x8000, 0x0001, 1, 0, 1, 0x1p-133},
@@ -86,7 +87,8 @@ static void single_elements(void **state) {
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
     const pair *p = &pairs[i];
     unsigned char left[8], right[8];
-    for (int b = 0; b < 8; b++) left[b] = (unsigned char)(p->left >> 8 * b), right[b] = (unsigned char)(p->right >> 8 * b);
+    for (int b = 0; b < 8; b++)
+      left[b] = (unsigned char)(p->left >> 8 * b), right[b] = (unsigned char)(p->right >> 8 * b);
     for (int swapped = 0; swapped < 2; swapped++) {
       ckpt_difference found = compare(p->dtype, swapped ? right : left, swapped ? left : right, 1);
       if (found.n_differing != (uint64_t)p->differs || found.n_nan != (uint64_t)p->nan || found.max_ulps != p->ulps ||

@@ -67,8 +67,8 @@ static bool fill_parameters(tool_experiment *experiment, const sexp_description 
   for (size_t i = 0; i < about->n_parameters; i++) {
     const sexp_parameter *from = &about->parameters[i];
     if (!from->load_file) continue;
-    experiment->loads[i] = (ckpt_load){recorded(experiment, from->load_file), from->load_tensor, from->load_bytes,
-                                       from->load_version};
+    experiment->loads[i] =
+        (ckpt_load){recorded(experiment, from->load_file), from->load_tensor, from->load_bytes, from->load_version};
     experiment->parameters[i].load = &experiment->loads[i];
     good = good && experiment->loads[i].file;
   }
@@ -164,8 +164,10 @@ void tool_experiment_update(tool_experiment *experiment, const sexp_run *run) {
   size_t n = sexp_run_tensors(run, &tensors);
   size_t n_parameters = experiment->record.n_parameters;
   for (size_t i = 0; i < n; i++) {
-    if (i < n_parameters) experiment->parameters[i].data = tensors[i].bytes;
-    else experiment->states[i - n_parameters].data = tensors[i].bytes;
+    if (i < n_parameters)
+      experiment->parameters[i].data = tensors[i].bytes;
+    else
+      experiment->states[i - n_parameters].data = tensors[i].bytes;
   }
 }
 

@@ -8,8 +8,8 @@
 
 typedef struct tool_experiment {
   ckpt_experiment record;
-  const char *path; /* of the experiment file; borrowed */
-  char *slug, *choices;            /* owned */
+  const char *path;     /* of the experiment file; borrowed */
+  char *slug, *choices; /* owned */
   char choices_digest[CKPT_SHA256_TEXT];
   ckpt_text_file *sources;
   ckpt_knob *knobs;

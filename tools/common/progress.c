@@ -19,9 +19,7 @@ void tool_progress_rates(const tool_progress *progress, int64_t step, int64_t re
   *left_s = done > 0 ? elapsed / (double)done * (double)(progress->steps - step) : 0;
 }
 
-static const char *short_name(const char *name) {
-  return strncmp(name, "train/", 6) == 0 ? name + 6 : name;
-}
+static const char *short_name(const char *name) { return strncmp(name, "train/", 6) == 0 ? name + 6 : name; }
 
 static int add_metrics(char *line, int at, int room, const sexp_step *step) {
   for (size_t i = 0; i < step->n_values && at < room; i++) {
@@ -41,8 +39,7 @@ void tool_progress_draw(tool_progress *progress, const sexp_step *step, int64_t 
   int at = snprintf(line, sizeof line, "step %6s / %s   loss %.4f", tool_grouped(a, step->step),
                     tool_grouped(b, progress->steps), (double)step->loss);
   at = add_metrics(line, at, (int)sizeof line, step);
-  if (rate > 0)
-    at += snprintf(line + at, sizeof line - (size_t)at, "   %s records/s", tool_grouped(c, (int64_t)rate));
+  if (rate > 0) at += snprintf(line + at, sizeof line - (size_t)at, "   %s records/s", tool_grouped(c, (int64_t)rate));
   if (at < (int)sizeof line)
     at += snprintf(line + at, sizeof line - (size_t)at, "   %d:%02d left", (int)left / 60, (int)left % 60);
   if (progress->last_checkpoint && at < (int)sizeof line)

@@ -8,8 +8,8 @@
 #include "../../libsexp/sexp.h"
 
 typedef struct tool_progress {
-  bool shown;   /* standard error is a terminal and the run is not quiet */
-  bool drawn;   /* the line is on the screen */
+  bool shown; /* standard error is a terminal and the run is not quiet */
+  bool drawn; /* the line is on the screen */
   double started_s, drawn_s;
   int64_t first_step, steps, first_records;
   const char *last_checkpoint;

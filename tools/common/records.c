@@ -73,7 +73,9 @@ int tool_record_annotation(tool_records *records, const char *name, int64_t step
 int tool_record_timing(tool_records *records, const char *name, int64_t step, double value, const char *text) {
   begin_step(records, "timing", name, step);
   ckpt_json_key(records->json, text ? "text" : "value");
-  if (text) ckpt_json_string(records->json, text);
-  else ckpt_json_real64(records->json, value);
+  if (text)
+    ckpt_json_string(records->json, text);
+  else
+    ckpt_json_real64(records->json, value);
   return end(records);
 }

@@ -20,8 +20,7 @@ static void say_experiment(FILE *to, const char *path, const sexp_description *a
           about->microbatches, about->batch, tool_plural(about->microbatches * about->batch));
   for (size_t i = 0; i < about->n_knobs; i++)
     if (strcmp(about->knobs[i].source, "default") != 0)
-      fprintf(to, "%-19s %s = %s (%s)\n", "knob", about->knobs[i].name, about->knobs[i].value,
-              about->knobs[i].source);
+      fprintf(to, "%-19s %s = %s (%s)\n", "knob", about->knobs[i].name, about->knobs[i].value, about->knobs[i].source);
 }
 
 static void say_data(FILE *to, const sexp_run *run) {
@@ -56,9 +55,8 @@ static void say_machine(FILE *to, const sexp_description *about, const sexp_run 
           tool_grouped(nodes, about->n_nodes), tool_grouped(bytes, about->n_groups), tool_plural(about->n_groups));
   fprintf(to, "%" PRId64 " product%s, %" PRId64 " convolution%s\n", about->n_products, tool_plural(about->n_products),
           about->n_convolutions, tool_plural(about->n_convolutions));
-  fprintf(to, "%-19s %s a step, at least %s; parameters and state %s\n", "memory",
-          tool_bytes(bytes, about->step_bytes), tool_bytes(bound, about->step_bytes_bound),
-          tool_bytes(nodes, about->parameter_bytes + about->state_bytes));
+  fprintf(to, "%-19s %s a step, at least %s; parameters and state %s\n", "memory", tool_bytes(bytes, about->step_bytes),
+          tool_bytes(bound, about->step_bytes_bound), tool_bytes(nodes, about->parameter_bytes + about->state_bytes));
   fprintf(to, "%-19s cpu, %d thread%s, %s\n", "device", engine.threads, tool_plural(engine.threads), engine.simd);
 }
 

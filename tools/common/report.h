@@ -8,8 +8,8 @@
 #include "experiment.h"
 
 typedef struct tool_report {
-  char *text;      /* the lines that hold on every machine: for the `lowering` annotation; owned */
-  char *machine;   /* the rest: graph after optimization, memory, device */
+  char *text;    /* the lines that hold on every machine: for the `lowering` annotation; owned */
+  char *machine; /* the rest: graph after optimization, memory, device */
 } tool_report;
 
 /* False: out of memory. */

@@ -68,8 +68,7 @@ int tool_resume_open(tool_resume *resume, const char *what, ckpt_location *locat
   ckpt_error error;
   bool latest = strcmp(what, "latest") == 0;
   *resume = (tool_resume){0};
-  if (latest && !location)
-    return tool_fail(TOOL_INPUT, TOOL_E_RESUME_LATEST, "--resume latest needs --checkpoint-dir");
+  if (latest && !location) return tool_fail(TOOL_INPUT, TOOL_E_RESUME_LATEST, "--resume latest needs --checkpoint-dir");
   ckpt_status status = latest ? ckpt_checkpoint_open(&resume->checkpoint, location, CKPT_LATEST, &error)
                               : ckpt_checkpoint_open_path(&resume->checkpoint, what, &error);
   if (status == CKPT_OK) status = ckpt_checkpoint_verify(resume->checkpoint, &error);
@@ -84,8 +83,8 @@ static int check_sources(const ckpt_experiment *then, const sexp_description *no
   char was[CKPT_SHA256_TEXT], is[CKPT_SHA256_TEXT];
   for (size_t i = 0; i < then->n_sources || i < now->n_sources; i++) {
     if (i >= then->n_sources || i >= now->n_sources)
-      return tool_fail(TOOL_INPUT, TOOL_E_RESUME_FILE, "%s: the checkpoint was written with %zu files, this is %zu", path,
-                       then->n_sources, now->n_sources);
+      return tool_fail(TOOL_INPUT, TOOL_E_RESUME_FILE, "%s: the checkpoint was written with %zu files, this is %zu",
+                       path, then->n_sources, now->n_sources);
     const char *text = then->sources[i].text;
     if (strlen(text) == now->sources[i].n_bytes && memcmp(text, now->sources[i].bytes, strlen(text)) == 0) continue;
     if (ckpt_sha256_bytes(was, text, strlen(text), NULL) != CKPT_OK ||

@@ -10,7 +10,7 @@ typedef struct tool_resume {
   char name[32];               /* "step-100" */
   sexp_tensor *tensors;
   sexp_start start;
-  char *metadata;              /* of the `resumed from` annotation */
+  char *metadata; /* of the `resumed from` annotation */
 } tool_resume;
 
 /* Opens `what`, a checkpoint's path or "latest" of location (then not NULL; torn ones are skipped with a word), and

@@ -79,18 +79,25 @@ static int set_list(const tool_setting *setting, const char *value, const origin
 
 static int set(const tool_setting *setting, const char *value, const origin *from) {
   switch (setting->kind) {
-  case TOOL_FLAG:
-    if (from->code == TOOL_E_ENV_VALUE) return set_boolean(setting, value, from);
-    *(bool *)setting->target = true;
-    return TOOL_DONE;
-  case TOOL_TEXT: *(const char **)setting->target = value; return TOOL_DONE;
-  case TOOL_COUNT:
-    return parse_count(value, setting->target) ? TOOL_DONE : malformed(from, value, "a positive integer");
-  case TOOL_EVERY: return set_every(setting, value, from);
-  case TOOL_REAL: return set_real(setting, value, from);
-  case TOOL_LIST: return set_list(setting, value, from);
-  case TOOL_BOOLEAN: return set_boolean(setting, value, from);
-  case TOOL_LATER: break;
+    case TOOL_FLAG:
+      if (from->code == TOOL_E_ENV_VALUE) return set_boolean(setting, value, from);
+      *(bool *)setting->target = true;
+      return TOOL_DONE;
+    case TOOL_TEXT:
+      *(const char **)setting->target = value;
+      return TOOL_DONE;
+    case TOOL_COUNT:
+      return parse_count(value, setting->target) ? TOOL_DONE : malformed(from, value, "a positive integer");
+    case TOOL_EVERY:
+      return set_every(setting, value, from);
+    case TOOL_REAL:
+      return set_real(setting, value, from);
+    case TOOL_LIST:
+      return set_list(setting, value, from);
+    case TOOL_BOOLEAN:
+      return set_boolean(setting, value, from);
+    case TOOL_LATER:
+      break;
   }
   return tool_fail(TOOL_INPUT, TOOL_E_ENV_LATER, "%s: %s", from->name, setting->help);
 }
@@ -189,9 +196,12 @@ static int read_letters(reading *r, const char *argument) {
 }
 
 static bool asks_for_words(const tool_usage *usage, const char *argument) {
-  if (strcmp(argument, "--help") == 0) print_help(usage);
-  else if (strcmp(argument, "--version") == 0) printf("%.*s %s\n", program_length(usage), usage->tool, SEXPGPU_VERSION);
-  else return false;
+  if (strcmp(argument, "--help") == 0)
+    print_help(usage);
+  else if (strcmp(argument, "--version") == 0)
+    printf("%.*s %s\n", program_length(usage), usage->tool, SEXPGPU_VERSION);
+  else
+    return false;
   return true;
 }
 
@@ -200,9 +210,12 @@ static int read_arguments(reading *r, tool_list *operands) {
   for (r->at = 1; r->at < r->argc; r->at++) {
     const char *argument = r->argv[r->at];
     int status = TOOL_DONE;
-    if (options_end || argument[0] != '-' || !argument[1]) list_add(operands, argument);
-    else if (strcmp(argument, "--") == 0) options_end = true;
-    else status = argument[1] == '-' ? read_long(r, argument) : read_letters(r, argument);
+    if (options_end || argument[0] != '-' || !argument[1])
+      list_add(operands, argument);
+    else if (strcmp(argument, "--") == 0)
+      options_end = true;
+    else
+      status = argument[1] == '-' ? read_long(r, argument) : read_letters(r, argument);
     if (status) return status;
   }
   return TOOL_DONE;

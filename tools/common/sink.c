@@ -39,8 +39,8 @@ static int open_file(tool_sink *sink, const char *path) {
   if (sink->fd < 0 && errno == EINVAL) sink->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
   sink->path = path;
   if (sink->fd >= 0 && cut_torn_line(sink->fd)) return TOOL_DONE;
-  int status = tool_fail(TOOL_STORAGE, TOOL_E_METRIC_OPEN, "%s: cannot be opened for appending: %s", path,
-                         strerror(errno));
+  int status =
+      tool_fail(TOOL_STORAGE, TOOL_E_METRIC_OPEN, "%s: cannot be opened for appending: %s", path, strerror(errno));
   tool_sink_close(sink);
   return status;
 }
@@ -50,8 +50,8 @@ int tool_sink_open(tool_sink *sink, const char *target) {
   if (!target) return TOOL_DONE;
   if (strncmp(target, "jsonl:", 6) == 0 && target[6]) return open_file(sink, target + 6);
   if (strcmp(target, "syvain") == 0 || strncmp(target, "syvain:", 7) == 0)
-    return tool_fail(TOOL_INPUT, TOOL_E_ENV_LATER, "metrics target \"%s\": posting to a server is not part of this version",
-                     target);
+    return tool_fail(TOOL_INPUT, TOOL_E_ENV_LATER,
+                     "metrics target \"%s\": posting to a server is not part of this version", target);
   if (strcmp(target, "stdout") != 0)
     return tool_fail(TOOL_INPUT, TOOL_E_METRIC_TARGET, "metrics target \"%s\" is unknown", target);
   *sink = (tool_sink){STDOUT_FILENO, "standard output"};
@@ -68,8 +68,10 @@ static line_kind judge(const char *line, const char *run, int64_t step) {
   const json_t *at = json_object_get(record, "step");
   line_kind result = LINE_KEPT;
   if (of && kind && strcmp(of, run) == 0) {
-    if (strcmp(kind, "manifest") == 0) result = LINE_MANIFEST;
-    else if (json_integer_value(at) > step || strcmp(kind, "timing") == 0) result = LINE_LATER;
+    if (strcmp(kind, "manifest") == 0)
+      result = LINE_MANIFEST;
+    else if (json_integer_value(at) > step || strcmp(kind, "timing") == 0)
+      result = LINE_LATER;
   }
   json_decref(record);
   return result;
@@ -112,8 +114,8 @@ int tool_sink_rewind(tool_sink *sink, const char *run, int64_t step, bool *held)
   bool good = temporary && rewind_file(sink, temporary, run, step, held);
   free(temporary);
   if (!good)
-    return tool_fail(TOOL_STORAGE, TOOL_E_METRIC_OPEN, "%s: cannot be cut back to step %" PRId64 ": %s", sink->path, step,
-                     strerror(errno));
+    return tool_fail(TOOL_STORAGE, TOOL_E_METRIC_OPEN, "%s: cannot be cut back to step %" PRId64 ": %s", sink->path,
+                     step, strerror(errno));
   close(sink->fd);
   return open_file(sink, sink->path);
 }

@@ -27,8 +27,10 @@ static void write_error(ckpt_json *json, const tool_status *status) {
 
 static void write_number(ckpt_json *json, const char *key, bool known, double value) {
   ckpt_json_key(json, key);
-  if (known) ckpt_json_real64(json, value);
-  else ckpt_json_null(json);
+  if (known)
+    ckpt_json_real64(json, value);
+  else
+    ckpt_json_null(json);
 }
 
 static void write_process(ckpt_json *json) {
@@ -56,8 +58,10 @@ static void write_object(ckpt_json *json, const tool_status *status) {
   ckpt_json_key(json, "steps");
   ckpt_json_integer(json, status->steps);
   ckpt_json_key(json, "loss");
-  if (status->has_loss) ckpt_json_real32(json, status->loss);
-  else ckpt_json_null(json);
+  if (status->has_loss)
+    ckpt_json_real32(json, status->loss);
+  else
+    ckpt_json_null(json);
   write_number(json, "records_per_second", status->records_per_second > 0, status->records_per_second);
   write_number(json, "eta_seconds", status->eta_seconds > 0, status->eta_seconds);
   ckpt_json_key(json, "last_checkpoint");

@@ -111,8 +111,8 @@ static int make(const ckpt_checkpoint *checkpoint, const char *root, const char 
 
 int command_bundle(int argc, char **argv) {
   const char *root = NULL;
-  const tool_setting settings[] = {
-      {"root", 0, "DIR", NULL, TOOL_TEXT, &root, "the experiment's folder, where recorded paths start; by default here"}};
+  const tool_setting settings[] = {{"root", 0, "DIR", NULL, TOOL_TEXT, &root,
+                                    "the experiment's folder, where recorded paths start; by default here"}};
   const command_usage usage = {"sexpgpu-checkpoint bundle",
                                "C OUT.tar",
                                "Writes a tar file of a checkpoint, its experiment's files and the weights it loaded.",

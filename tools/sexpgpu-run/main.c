@@ -89,8 +89,10 @@ static void print_report(training *t) {
   const run_settings *s = t->settings;
   const char *details = NULL;
   if (s->quiet && !s->explain) return;
-  if (s->explain_what) details = sexp_program_text(t->program, "plan");
-  else if (s->verbose || s->explain) details = sexp_program_text(t->program, "report");
+  if (s->explain_what)
+    details = sexp_program_text(t->program, "plan");
+  else if (s->verbose || s->explain)
+    details = sexp_program_text(t->program, "report");
   tool_report_print(&t->report, details, s->explain ? stdout : stderr);
 }
 
@@ -170,8 +172,11 @@ int main(int argc, char **argv) {
   signal(SIGBUS, on_lost_pages);
   int status = run_settings_read(&settings, argc, argv, &exit_now);
   if (!status && !exit_now) {
-    training t = {.settings = &settings, .mode = {settings.strict, settings.portable}, .host = tool_host(),
-                  .sink = {-1, NULL}, .last_checkpoint_step = -1};
+    training t = {.settings = &settings,
+                  .mode = {settings.strict, settings.portable},
+                  .host = tool_host(),
+                  .sink = {-1, NULL},
+                  .last_checkpoint_step = -1};
     t.status.path = settings.status;
     t.progress.shown = !settings.quiet && isatty(STDERR_FILENO);
     status = prepare_and_train(&t);

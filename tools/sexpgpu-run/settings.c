@@ -24,7 +24,8 @@ static int read_table(run_settings *s, int argc, char **argv, tool_list *operand
       {"portable", 0, NULL, NULL, TOOL_FLAG, &s->portable, "the bits of numerics 1 (a CPU run's always); recorded"},
       {"diagnostics", 0, "GLOB", "SEXPGPU_DIAGNOSTICS", TOOL_LIST, &s->diagnostics,
        "probes to log instead of the file's; may be given again"},
-      {"digest", 0, "every=N", NULL, TOOL_EVERY, &s->digest_every, "log digests of batch, gradients, state every N steps"},
+      {"digest", 0, "every=N", NULL, TOOL_EVERY, &s->digest_every,
+       "log digests of batch, gradients, state every N steps"},
       {"digest-nodes", 0, "step=N", NULL, TOOL_EVERY, &s->digest_nodes_at, "log a digest of every node of step N"},
       {"explain", 'e', NULL, NULL, TOOL_FLAG, &s->explain, "print the lowering report and end"},
       {"quiet", 'q', NULL, NULL, TOOL_FLAG, &s->quiet, "no report, no progress"},
@@ -57,8 +58,8 @@ static int check(const run_settings *s) {
   for (size_t i = 0; s->simd && i < sizeof levels / sizeof levels[0]; i++)
     if (strcmp(s->simd, levels[i]) == 0) return TOOL_DONE;
   if (s->simd)
-    return tool_fail(TOOL_INPUT, TOOL_E_ENV_VALUE, "SEXPGPU_SIMD: found \"%s\", expected reference, scalar, avx2 or avx512",
-                     s->simd);
+    return tool_fail(TOOL_INPUT, TOOL_E_ENV_VALUE,
+                     "SEXPGPU_SIMD: found \"%s\", expected reference, scalar, avx2 or avx512", s->simd);
   return TOOL_DONE;
 }
 
