@@ -6,6 +6,12 @@
 #include <string.h>
 
 #include "failure.h"
+
+#ifdef __clang__
+#define BUILD "clang " __clang_version__
+#else
+#define BUILD "gcc " __VERSION__
+#endif
 #include "paths.h"
 
 static ckpt_dtype dtype_of(sexp_dtype dtype) {
@@ -148,7 +154,7 @@ int tool_experiment_init(tool_experiment *experiment, const sexp_program *progra
                                          .nodes = 1,
                                          .choices = experiment->choices,
                                          .tool_version = SEXPGPU_VERSION,
-                                         .tool_build = __VERSION__};
+                                         .tool_build = BUILD};
   if (fill_lists(experiment, about, datas)) return TOOL_DONE;
   tool_experiment_free(experiment);
   return tool_no_memory();
