@@ -8,6 +8,7 @@
 
 /* ---- random choices ------------------------------------------------------------- */
 
+/* One call an expression, below: C leaves the order of operands open, and the cases are golden. */
 static uint64_t next(kernel_case *c) {
   uint64_t z = c->state += 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -57,8 +58,10 @@ static float real_value(kernel_case *c) {
   switch (c->values) {
     case VALUES_SPECIAL:
       return one_in(c, 4) ? special_value(c) : unit * 8.0f;
-    case VALUES_TIES:
-      return (float)below(c, 4) * (one_in(c, 2) ? -0.5f : 0.5f);
+    case VALUES_TIES: {
+      float size = (float)below(c, 4);
+      return size * (one_in(c, 2) ? -0.5f : 0.5f);
+    }
     case VALUES_TINY:
       return one_in(c, 3) ? 0.0f * unit : unit * 0x1p-76f;
     default:
@@ -68,8 +71,10 @@ static float real_value(kernel_case *c) {
 
 static int32_t integer_value(kernel_case *c) {
   switch (c->values) {
-    case VALUES_SPECIAL:
-      return (int32_t)next(c) >> below(c, 32);
+    case VALUES_SPECIAL: {
+      int32_t bits = (int32_t)next(c);
+      return bits >> below(c, 32);
+    }
     case VALUES_TIES:
       return (int32_t)below(c, 4) - 1;
     default:
@@ -146,7 +151,10 @@ static void add_ids(kernel_case *c, int rank, const int64_t *dims, int64_t n) {
   c->strided = strided;
   int64_t count = sx_operand_count(ids);
   for (int64_t k = 0; k < count; k++) ((int32_t *)ids->data)[k] = n > 0 ? (int32_t)below(c, n) : 0;
-  if (count > 0 && c->strided && one_in(c, 8)) ((int32_t *)ids->data)[below(c, count)] = one_in(c, 2) ? -1 : (int32_t)n;
+  if (count > 0 && c->strided && one_in(c, 8)) {
+    int64_t at = below(c, count);
+    ((int32_t *)ids->data)[at] = one_in(c, 2) ? -1 : (int32_t)n;
+  }
 }
 
 static void set_out(kernel_case *c, sx_dtype dtype, int rank, const int64_t *dims) {
@@ -294,7 +302,10 @@ static void make_reduce(kernel_case *c) {
   int64_t dims[SX_RANK_MAX], out[SX_RANK_MAX];
   int rank = random_dims(c, 1, 4, dims), kept = 0;
   int64_t only = below(c, rank);
-  if (one_in(c, 3)) dims[only] = size(c) * (1 + below(c, 40)); /* longer than a chunk, now and then */
+  if (one_in(c, 3)) {
+    int64_t length = size(c);
+    dims[only] = length * (1 + below(c, 40)); /* longer than a chunk, now and then */
+  }
   for (int axis = 0; axis < rank; axis++) {
     if (arg ? axis == only : one_in(c, 2)) {
       if (arg && dims[axis] == 0) dims[axis] = 1;
@@ -341,8 +352,13 @@ static void make_einsum(kernel_case *c) {
 static void make_conv(kernel_case *c) {
   int64_t stride = 1 + below(c, 3), padding = below(c, 3);
   int64_t limit = c->largest < 9 ? c->largest : 9;
-  int64_t kernel[4] = {size(c), 1 + below(c, 4), 1 + below(c, 4), size(c)};
-  int64_t image[4] = {1 + below(c, 3), 1 + below(c, limit), 1 + below(c, limit), kernel[3]};
+  int64_t kernel[4], image[4];
+  kernel[0] = size(c);
+  for (int axis = 1; axis < 3; axis++) kernel[axis] = 1 + below(c, 4);
+  kernel[3] = size(c);
+  image[0] = 1 + below(c, 3);
+  for (int axis = 1; axis < 3; axis++) image[axis] = 1 + below(c, limit);
+  image[3] = kernel[3];
   for (int axis = 1; axis < 3; axis++)
     if (image[axis] + 2 * padding < kernel[axis]) image[axis] = kernel[axis];
   int64_t pixels[4] = {image[0], (image[1] + 2 * padding - kernel[1]) / stride + 1,
@@ -425,7 +441,8 @@ static void make_along_axis(kernel_case *c) {
   int64_t dims[SX_RANK_MAX];
   int rank = random_dims(c, 1, 3, dims);
   sx_dtype dtype = pick(c, op == SX_OP_SCANLINEAR ? FLOATS : NUMBERS);
-  memcpy(c->ints, (int64_t[]){below(c, rank), below(c, 2)}, 2 * sizeof *c->ints);
+  c->ints[0] = below(c, rank);
+  c->ints[1] = below(c, 2);
   c->node.n_ints = 2;
   add_input(c, dtype, rank, dims);
   if (op == SX_OP_SCANLINEAR) add_input(c, dtype, rank, dims);
