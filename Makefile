@@ -226,7 +226,7 @@ test: dependencies
 
 asan: ; $(Q)$(MAKE) --no-print-directory test SANITIZE=address,undefined OPTIMIZE=-O1 BUILD=$(BUILD)/asan QUICK=1
 ubsan: ; $(Q)$(MAKE) --no-print-directory test SANITIZE=undefined OPTIMIZE=-O1 BUILD=$(BUILD)/ubsan QUICK=1
-tsan: ; $(Q)$(MAKE) --no-print-directory test SANITIZE=thread OPTIMIZE=-O1 BUILD=$(BUILD)/tsan QUICK=1
+tsan: ; $(Q)$(MAKE) --no-print-directory test SANITIZE=thread OPTIMIZE=-O1 BUILD=$(BUILD)/tsan QUICK=small
 
 # The golden digests alone: the same bits from every compiler and optimization level.
 golden: NEED := build test
