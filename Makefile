@@ -138,6 +138,9 @@ COMMON := $(O)/libcommon.a
 
 UNIT_TESTS := $(patsubst tests/%.c,$(O)/tests/%,$(sort $(wildcard tests/unit/test_*.c tests/op/test_*.c \
   tests/pass/test_*.c tests/lang/test_*.c tests/run/test_*.c tests/oom/test_*.c)))
+ifneq (,$(findstring thread,$(SANITIZE)))
+UNIT_TESTS := $(filter-out %/test_ckpt_faults,$(UNIT_TESTS)) # it stands in for system calls that ThreadSanitizer makes
+endif
 TEST_PROGRAMS := $(patsubst tests/%.c,$(O)/tests/%,$(sort $(wildcard tests/lang/evaluate.c tests/pass/run_pass.c \
   tests/math/check_math.c)))
 TEST_COMMON := $(patsubst %.c,$(O)/%.o,$(sort $(wildcard tests/common/*.c)))
