@@ -12,6 +12,6 @@ start=$(date +%s)
 seconds=$(($(date +%s) - start))
 accuracy=$(sed -n 's/.*"name": *"eval\/test\/accuracy".*"value": *\([0-9.e-]*\).*/\1/p' "$out/metrics.jsonl" | tail -n 1)
 awk -v a="${accuracy:-0}" -v s="$seconds" 'BEGIN {
-  printf "test accuracy %.1f %% after %d s: %s 85 %%\n", 100 * a, s, a > 0.85 ? "over" : "NOT over"
+  printf "test accuracy %.1f %% after %d s: %s 85 %%\n", 100 * a, s, (a > 0.85 ? "over" : "NOT over")
   exit !(a > 0.85)
 }'
