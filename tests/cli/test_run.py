@@ -203,6 +203,18 @@ def a_run_that_does_not_fit_says_what_it_needs(_):
 
 
 @test
+def the_experiments_of_the_readme_and_the_tutorial_run(folder):
+    ran = 0
+    for page in ("README.md", "docs/tutorial.md"):
+        for block in re.findall(r"```lisp\n(.*?)```", read(os.path.join(ROOT, page)), re.S):
+            if "(defrun" in block:
+                result = tool(write(folder, "block.sexp", block), "--steps", 3, "--quiet")
+                expect(result.returncode == 0, page, result.stderr)
+                ran += 1
+    expect(ran == 3, ran)
+
+
+@test
 def the_examples_of_the_man_page_run(folder):
     page = read(os.path.join(ROOT, "tools", "sexpgpu-run", "sexpgpu-run.1"))
     commands = [c.strip().replace("\\-", "-") for c in re.findall(r"\.nf\n\.RS\n(.*?)\.RE", page, re.S)]
