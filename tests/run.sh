@@ -11,6 +11,8 @@ log=$build/test-logs
 passed=0 failed=0
 mkdir -p "$log"
 QUICK=${QUICK:-}
+python=/usr/bin/python3 # the one that has the packages of dependencies.sh
+[ -x "$python" ] || python=python3
 export QUICK
 export ASAN_OPTIONS="${ASAN_OPTIONS:-allocator_may_return_null=1}"
 
@@ -45,7 +47,7 @@ suite() {
   count "$name" $? $(($(date +%s) - begin))
 }
 
-suite structure python3 tests/structure/check.py "$build"
+suite structure "$python" tests/structure/check.py "$build"
 for kind in unit op pass lang run oom; do
   for program in "$programs/$kind"/test_*; do
     case $program in *.o | *.d) continue ;; esac
@@ -53,14 +55,14 @@ for kind in unit op pass lang run oom; do
   done
 done
 [ -x "$programs/pass/run_pass" ] && suite pass-files "$programs/pass/run_pass" tests/pass
-[ -x "$programs/lang/evaluate" ] && suite lang-files python3 tests/lang/run.py "$programs/lang/evaluate"
+[ -x "$programs/lang/evaluate" ] && suite lang-files "$python" tests/lang/run.py "$programs/lang/evaluate"
 for harness in "$programs"/fuzz/fuzz_*; do
   case $harness in *.o | *.d) continue ;; esac
   name=$(basename "$harness")
   suite "corpus-$name" "$harness" "tests/fuzz/corpus/${name#fuzz_}"
 done
 for script in tests/cli/test_*.py tests/run/test_*.py; do
-  [ -e "$script" ] && suite "$(basename "$(dirname "$script")")-$(basename "$script" .py)" python3 "$script" "$build"
+  [ -e "$script" ] && suite "$(basename "$(dirname "$script")")-$(basename "$script" .py)" "$python" "$script" "$build"
 done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
