@@ -73,7 +73,8 @@ LIBCKPT_SOURCES := \
   libckpt/location.c libckpt/manifest.c libckpt/npy.c libckpt/npz.c libckpt/output.c \
   libckpt/safetensors_index.c libckpt/safetensors_read.c libckpt/safetensors_write.c libckpt/sha256.c \
   libckpt/tensors.c libckpt/utf8.c
-LIBCKPT_HEADERS := libckpt/ckpt.h libckpt/ckpt_checkpoint.h libckpt/ckpt_json.h libckpt/ckpt_status.h
+LIBCKPT_HEADERS := libckpt/ckpt.h libckpt/ckpt_checkpoint.h libckpt/ckpt_json.h libckpt/ckpt_s3.h \
+  libckpt/ckpt_status.h
 
 COMMON_SOURCES := \
   tools/common/clock.c tools/common/experiment.c tools/common/failure.c tools/common/format.c \
@@ -102,7 +103,7 @@ DEFINES := -D_POSIX_C_SOURCE=200809L -DSEXPGPU_VERSION='"$(VERSION)"'
 ALL_CFLAGS := -std=c17 $(OPTIMIZE) -g -ffp-contract=off -fno-math-errno -fPIC -pthread $(DEFINES) $(WARNINGS) $(SANITIZERS) $(CFLAGS)
 ALL_LDFLAGS := -pthread $(SANITIZERS) $(LDFLAGS)
 LIBS_SEXP := -lcrypto -lm
-LIBS_CKPT := -ljansson -lz -lcrypto
+LIBS_CKPT := -ljansson -lz -lcurl -lexpat -lcrypto
 LIBS_TEST := -lcmocka -lmpfr -lgmp
 
 MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null)

@@ -2,8 +2,8 @@
  *
  * It opens data files (mapped; .gz through zlib), reads the tensors of safetensors, sharded safetensors, .npy and .npz
  * files, reads data manifests, writes safetensors, and computes the digest that says whether two sets of tensors have
- * the same bits. ckpt_checkpoint.h, included here, writes, reads, compares and copies checkpoints; ckpt_json.h, also
- * included, writes the JSON of records.
+ * the same bits. ckpt_checkpoint.h, included here, writes, reads, compares and copies checkpoints; ckpt_json.h writes
+ * the JSON of records; ckpt_s3.h is the client of object storage.
  *
  * Example: list the tensors of a file.
  *
@@ -34,8 +34,8 @@
  *   errors.def and docs/errors.md; ckpt_codes lists them. Out of memory (E-CKPT-001) may come from every one.
  * - Threads: no global state. Objects of different threads are independent. Functions that take a const pointer to an
  *   object may run at once on the same object; others need it to themselves.
- * - Determinism: nothing here reads the clock, the environment or a locale's settings; the same arguments give the
- *   same bytes, on hosts of either byte order.
+ * - Determinism: nothing here reads the clock, the environment or a locale's settings (but for what ckpt_s3.h says of
+ *   requests); the same arguments give the same bytes, on hosts of either byte order.
  * - The library never exits, prints, or handles signals. A mapped file that another program truncates makes a touch of
  *   the missing pages a SIGBUS: ckpt_file_read and ckpt_tensors_read give an error instead, `bytes` and `data` cannot.
  */
@@ -47,6 +47,7 @@
 #include <stdint.h>
 
 #include "ckpt_json.h"
+#include "ckpt_s3.h"
 #include "ckpt_status.h"
 
 #ifdef __cplusplus

@@ -23,5 +23,5 @@ for name in libsexp libckpt; do
 done
 cc $cflags "$out/a.c" -o "$out/shared" $libs -lsexp -lckpt
 LD_LIBRARY_PATH="$root/usr/lib" "$out/shared" | grep -q ba7816bf
-cc $cflags "$out/a.c" -o "$out/static" "$root/usr/lib/libsexp.a" "$root/usr/lib/libckpt.a" -ljansson -lz -lcrypto -lm -pthread
+cc $cflags "$out/a.c" -o "$out/static" "$root/usr/lib/libsexp.a" "$root/usr/lib/libckpt.a" -ljansson -lz -lcurl -lexpat -lcrypto -lm -pthread
 "$out/static" | grep -q E-
