@@ -93,8 +93,10 @@ enum { CKPT_MAX_RANK = 8 };
 typedef struct ckpt_read_options {
   uint64_t inflate_limit_n_bytes; /* largest content of a .gz file, and of the compressed members of an .npz file */
   bool stored;                    /* take a .gz file as it is stored */
+  ckpt_s3 *s3;                    /* reads s3:// names; NULL: they are refused (E-S3-001) */
 } ckpt_read_options;
-#define CKPT_READ_OPTIONS ((ckpt_read_options){.inflate_limit_n_bytes = UINT64_C(16) << 30, .stored = false})
+#define CKPT_READ_OPTIONS \
+  ((ckpt_read_options){.inflate_limit_n_bytes = UINT64_C(16) << 30, .stored = false, .s3 = NULL})
 
 /* What tells a file from another, or from itself when it has changed, without reading it. */
 typedef struct ckpt_identity {
@@ -242,12 +244,14 @@ typedef struct ckpt_manifest {
 } ckpt_manifest;
 
 /* Errors: those of ckpt_file_open, E-DATA-160, E-DATA-161. */
-ckpt_status ckpt_manifest_open(ckpt_manifest **out, const char *path, ckpt_error *error);
+ckpt_status ckpt_manifest_open(ckpt_manifest **out, const char *path, const ckpt_read_options *options,
+                               ckpt_error *error);
 ckpt_status ckpt_manifest_from_file(ckpt_manifest **out, const ckpt_file *file, ckpt_error *error);
 void ckpt_manifest_free(ckpt_manifest *manifest);
 
 /* Every shard's size, and with `hashes` its SHA-256. Errors: E-DATA-101, E-DATA-102, E-DATA-162, E-DATA-163. */
-ckpt_status ckpt_manifest_check(const ckpt_manifest *manifest, bool hashes, ckpt_error *error);
+ckpt_status ckpt_manifest_check(const ckpt_manifest *manifest, bool hashes, const ckpt_read_options *options,
+                                ckpt_error *error);
 
 #ifdef __cplusplus
 }

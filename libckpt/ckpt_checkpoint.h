@@ -2,7 +2,7 @@
  * conventions hold here.
  *
  *     ckpt_checkpoint *checkpoint = NULL;
- *     ckpt_status status = ckpt_checkpoint_open_path(&checkpoint, "runs/tiny/step-100", &error);
+ *     ckpt_status status = ckpt_checkpoint_open_path(&checkpoint, "runs/tiny/step-100", NULL, &error);
  *     if (status == CKPT_OK) status = ckpt_checkpoint_verify(checkpoint, &error);
  *     ckpt_checkpoint_close(checkpoint);
  */
@@ -72,7 +72,7 @@ typedef struct ckpt_location ckpt_location;
 
 /* Opens `name`; with `create`, makes it and its parents, and finds out whether it can be written.
  * Errors: E-CKPT-002, E-S3-001. */
-ckpt_status ckpt_location_open(ckpt_location **out, const char *name, bool create, ckpt_error *error);
+ckpt_status ckpt_location_open(ckpt_location **out, const char *name, bool create, ckpt_s3 *s3, ckpt_error *error);
 void ckpt_location_close(ckpt_location *location);
 
 typedef struct ckpt_entry {
@@ -110,7 +110,7 @@ typedef struct ckpt_checkpoint ckpt_checkpoint;
  * E-CKPT-013, E-CKPT-015, E-CKPT-030, those of ckpt_tensors_open. */
 #define CKPT_LATEST (-1)
 ckpt_status ckpt_checkpoint_open(ckpt_checkpoint **out, ckpt_location *location, int64_t step, ckpt_error *error);
-ckpt_status ckpt_checkpoint_open_path(ckpt_checkpoint **out, const char *path, ckpt_error *error);
+ckpt_status ckpt_checkpoint_open_path(ckpt_checkpoint **out, const char *path, ckpt_s3 *s3, ckpt_error *error);
 void ckpt_checkpoint_close(ckpt_checkpoint *checkpoint);
 
 const char *ckpt_checkpoint_path(const ckpt_checkpoint *checkpoint); /* of its directory */

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checkpoint.h"
 #include "error.h"
-#include "experiment.h"
 #include "file.h"
 #include "location.h"
 
@@ -31,7 +31,7 @@ static ckpt_status copy_bytes(ck_output *stage, const ckpt_file *file, ckpt_erro
 static ckpt_status copy_file(ck_output *stage, const ckpt_checkpoint *from, const ckpt_file_entry *entry,
                              ckpt_error *error) {
   ckpt_file *file = NULL;
-  ckpt_status status = ck_checkpoint_open_file(&file, from, entry, error);
+  ckpt_status status = ck_folder_open_listed(&file, from->folder, entry, error);
   if (status == CKPT_OK) status = ck_output_begin(stage, entry->name, error);
   if (status == CKPT_OK) status = copy_bytes(stage, file, error);
   if (status == CKPT_OK) status = ck_output_end(stage, error);

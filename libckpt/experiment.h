@@ -4,6 +4,7 @@
 
 #include "ckpt.h"
 #include "error.h"
+#include "folder.h"
 
 enum { CK_EXPERIMENT_VERSION = 1, CK_SEAL_BYTES = 13 + 71 + 4 };
 
@@ -23,12 +24,8 @@ const ckpt_experiment *ck_experiment_public(const ck_experiment *experiment);
 /* The text of one that ck_experiment_open read. */
 const char *ck_experiment_source(const ck_experiment *experiment, size_t *n_out);
 
-/* A file that the checkpoint lists, as stored, of the size told. Errors: E-CKPT-011. */
-ckpt_status ck_checkpoint_open_file(ckpt_file **out, const ckpt_checkpoint *checkpoint, const ckpt_file_entry *entry,
-                                    ckpt_error *error);
-
-/* Reads directory/experiment.json. Errors: E-CKPT-007 to E-CKPT-010. */
-ckpt_status ck_experiment_open(ck_experiment **out, const char *directory, ckpt_error *error);
+/* Reads experiment.json of a folder. Errors: E-CKPT-007 to E-CKPT-010. */
+ckpt_status ck_experiment_open(ck_experiment **out, const ck_folder *folder, ckpt_error *error);
 ckpt_status ck_experiment_parse(ck_experiment **out, const char *path, const char *text, size_t n_bytes,
                                 ckpt_error *error);
 void ck_experiment_free(ck_experiment *experiment);

@@ -326,20 +326,17 @@ static ckpt_status parse_file(ck_experiment **out, const ckpt_file *file, ckpt_e
   return CKPT_OK;
 }
 
-ckpt_status ck_experiment_open(ck_experiment **out, const char *directory, ckpt_error *error) {
+ckpt_status ck_experiment_open(ck_experiment **out, const ck_folder *folder, ckpt_error *error) {
   ckpt_error own; /* what the open says, also where the caller does not want to know */
   ckpt_file *file = NULL;
   *out = NULL;
-  char *path = ck_join(directory, "experiment.json");
-  if (!path) return ck_no_memory(error, 0);
-  ckpt_status status = ckpt_file_open(&file, path, NULL, &own);
+  ckpt_status status = folder->ops->open(&file, folder, "experiment.json", &own);
   if (status == CKPT_OK)
     status = parse_file(out, file, error);
   else if (own.errno_value == ENOENT)
-    status = ck_fail(error, CK_E_TORN, directory, -1, 0, "it has no experiment.json");
+    status = ck_fail(error, CK_E_TORN, folder->path, -1, 0, "it has no experiment.json");
   else if (error)
     *error = own;
   ckpt_file_close(file);
-  free(path);
   return status;
 }

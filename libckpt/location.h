@@ -28,6 +28,7 @@ typedef struct ck_location_ops {
 struct ckpt_location {
   const ck_location_ops *ops;
   char *name;
+  ckpt_s3 *s3; /* NULL: a local directory; borrowed */
 };
 
 ckpt_status ck_directory_open(ckpt_location **out, const char *name, bool create, ckpt_error *error);

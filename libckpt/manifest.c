@@ -169,10 +169,11 @@ ckpt_status ckpt_manifest_from_file(ckpt_manifest **out, const ckpt_file *file, 
   return status;
 }
 
-ckpt_status ckpt_manifest_open(ckpt_manifest **out, const char *path, ckpt_error *error) {
+ckpt_status ckpt_manifest_open(ckpt_manifest **out, const char *path, const ckpt_read_options *options,
+                               ckpt_error *error) {
   ckpt_file *file = NULL;
   *out = NULL;
-  ckpt_status status = ckpt_file_open(&file, path, NULL, error);
+  ckpt_status status = ckpt_file_open(&file, path, options, error);
   if (status == CKPT_OK) status = ckpt_manifest_from_file(out, file, error);
   ckpt_file_close(file);
   return status;
@@ -189,12 +190,11 @@ void ckpt_manifest_free(ckpt_manifest *public) {
   free(owner);
 }
 
-static ckpt_status check_file(const ckpt_shard_file *shard, bool hashes, ckpt_error *error) {
-  ckpt_read_options options = CKPT_READ_OPTIONS;
-  options.stored = true;
+static ckpt_status check_file(const ckpt_shard_file *shard, bool hashes, const ckpt_read_options *options,
+                              ckpt_error *error) {
   ckpt_file *file = NULL;
   char found[CKPT_SHA256_TEXT];
-  ckpt_status status = ckpt_file_open(&file, shard->path, &options, error);
+  ckpt_status status = ckpt_file_open(&file, shard->path, options, error);
   if (status == CKPT_OK && ckpt_file_size(file) != shard->size)
     status = ck_fail(error, CK_E_SHARD_SIZE, shard->path, -1, 0, "expected %llu bytes, found %llu",
                      (unsigned long long)shard->size, (unsigned long long)ckpt_file_size(file));
@@ -205,9 +205,12 @@ static ckpt_status check_file(const ckpt_shard_file *shard, bool hashes, ckpt_er
   return status;
 }
 
-ckpt_status ckpt_manifest_check(const ckpt_manifest *public, bool hashes, ckpt_error *error) {
+ckpt_status ckpt_manifest_check(const ckpt_manifest *public, bool hashes, const ckpt_read_options *options,
+                                ckpt_error *error) {
+  ckpt_read_options stored = options ? *options : CKPT_READ_OPTIONS;
+  stored.stored = true;
   for (size_t i = 0; i < public->n_shards * public->n_shard_files; i++) {
-    ckpt_status status = check_file(&public->files[i], hashes, error);
+    ckpt_status status = check_file(&public->files[i], hashes, &stored, error);
     if (status != CKPT_OK) return status;
   }
   return CKPT_OK;

@@ -51,14 +51,10 @@ static ckpt_status list_files(const char ***out, size_t *n_out, const ck_json_te
   return CKPT_OK;
 }
 
-static ckpt_status open_shard(ckpt_tensors *tensors, const char *index_path, const char *name,
+static ckpt_status open_shard(ckpt_tensors *tensors, const ck_opener *opener, const char *name,
                               const ckpt_read_options *options, ckpt_error *error) {
-  int n_directory = (int)(ck_base_name(index_path) - index_path);
-  char *path = ck_print("%.*s%s", n_directory, index_path, name);
-  if (!path) return ck_no_memory(error, 0);
   ckpt_file *file = NULL;
-  ckpt_status status = ckpt_file_open(&file, path, options, error);
-  free(path);
+  ckpt_status status = opener->open(&file, opener->context, name, error);
   if (status == CKPT_OK) status = ck_tensors_add_file(tensors, file, error);
   if (status != CKPT_OK) {
     ckpt_file_close(file);
@@ -91,31 +87,30 @@ static ckpt_status check_map(const ckpt_tensors *tensors, const ck_json_text *te
   return CKPT_OK;
 }
 
-static ckpt_status read_map(ckpt_tensors *tensors, const ck_json_text *text, const json_t *root,
-                            const ckpt_read_options *options, ckpt_error *error) {
+static ckpt_status read_map(ckpt_tensors *tensors, const ck_opener *opener, const ck_json_text *text,
+                            const json_t *root, const ckpt_read_options *options, ckpt_error *error) {
   const json_t *map = json_object_get(root, "weight_map");
   if (!json_is_object(map)) return refuse(text, NULL, "an object with a \"weight_map\" that is an object", error);
   const char **names = NULL;
   size_t n = 0;
   ckpt_status status = list_files(&names, &n, text, map, error);
-  for (size_t i = 0; status == CKPT_OK && i < n; i++)
-    status = open_shard(tensors, text->path, names[i], options, error);
+  for (size_t i = 0; status == CKPT_OK && i < n; i++) status = open_shard(tensors, opener, names[i], options, error);
   if (status == CKPT_OK) status = ck_tensors_finish(tensors, text->path, error);
   if (status == CKPT_OK) status = check_map(tensors, text, map, error);
   free(names);
   return status;
 }
 
-ckpt_status ck_safetensors_read_index(ckpt_tensors *tensors, const char *path, const ckpt_read_options *options,
-                                      ckpt_error *error) {
+ckpt_status ck_safetensors_read_index(ckpt_tensors *tensors, const ck_opener *opener, const char *name,
+                                      const ckpt_read_options *options, ckpt_error *error) {
   ckpt_file *file = NULL;
   ck_json_text text = {0};
   char *owned = NULL;
   json_t *root = NULL;
-  ckpt_status status = ckpt_file_open(&file, path, options, error);
+  ckpt_status status = opener->open(&file, opener->context, name, error);
   if (status == CKPT_OK) status = read_text(&text, file, &owned, error);
   if (status == CKPT_OK) status = ck_json_parse(&root, &text, error);
-  if (status == CKPT_OK) status = read_map(tensors, &text, root, options, error);
+  if (status == CKPT_OK) status = read_map(tensors, opener, &text, root, options, error);
   json_decref(root);
   free(owned);
   ckpt_file_close(file);

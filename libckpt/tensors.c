@@ -92,18 +92,36 @@ static ckpt_status read_single(ckpt_tensors *tensors, const ckpt_file *file, ck_
   return status;
 }
 
-static ckpt_status open_single(ckpt_tensors *tensors, const char *path, const ckpt_read_options *options,
-                               ckpt_error *error) {
-  ck_format_reader *read = find_format(path);
-  if (!read) return refuse_format(path, error);
+static ckpt_status open_single(ckpt_tensors *tensors, const ck_opener *opener, const char *name,
+                               const ckpt_read_options *options, ckpt_error *error) {
+  ck_format_reader *read = find_format(name);
+  if (!read) return refuse_format(name, error);
   ckpt_file *file = NULL;
-  ckpt_status status = ckpt_file_open(&file, path, options, error);
+  ckpt_status status = opener->open(&file, opener->context, name, error);
   if (status == CKPT_OK) status = ck_tensors_add_file(tensors, file, error);
   if (status != CKPT_OK) {
     ckpt_file_close(file);
     return status;
   }
   return read_single(tensors, file, read, options, error);
+}
+
+ckpt_status ck_tensors_open(ckpt_tensors **out, const ck_opener *opener, const char *name,
+                            const ckpt_read_options *options, ckpt_error *error) {
+  *out = NULL;
+  ckpt_status status;
+  ckpt_tensors *tensors = ck_take(1, sizeof *tensors);
+  if (!tensors) return ck_no_memory(error, sizeof *tensors);
+  tensors->owns_files = true;
+  if (ck_ends_with(name, ".safetensors.index.json") || ck_ends_with(name, ".safetensors.index.json.gz"))
+    status = ck_safetensors_read_index(tensors, opener, name, options, error);
+  else
+    status = open_single(tensors, opener, name, options, error);
+  if (status == CKPT_OK)
+    *out = tensors;
+  else
+    ckpt_tensors_close(tensors);
+  return status;
 }
 
 /* `stored` is for files alone: a .gz whose tensors are wanted must be inflated. */
@@ -113,24 +131,29 @@ static ckpt_read_options content_options(const ckpt_read_options *options) {
   return content;
 }
 
+/* Files beside the one at `path`. */
+typedef struct beside {
+  const char *path;
+  ckpt_read_options options;
+} beside;
+
+static ckpt_status open_beside(ckpt_file **out, const void *context, const char *name, ckpt_error *error) {
+  const beside *place = context;
+  int n_directory = (int)(ck_base_name(place->path) - place->path);
+  *out = NULL;
+  char *path = ck_print("%.*s%s", n_directory, place->path, name);
+  ckpt_status status = path ? ckpt_file_open(out, path, &place->options, error) : ck_no_memory(error, 0);
+  free(path);
+  return status;
+}
+
 ckpt_status ckpt_tensors_open(ckpt_tensors **out, const char *path, const ckpt_read_options *options,
                               ckpt_error *error) {
   *out = NULL;
-  ckpt_status status = ck_refuse_s3(path, error);
-  if (status != CKPT_OK) return status;
-  ckpt_tensors *tensors = ck_take(1, sizeof *tensors);
-  if (!tensors) return ck_no_memory(error, sizeof *tensors);
-  ckpt_read_options content = content_options(options);
-  tensors->owns_files = true;
-  if (ck_ends_with(path, ".safetensors.index.json") || ck_ends_with(path, ".safetensors.index.json.gz"))
-    status = ck_safetensors_read_index(tensors, path, &content, error);
-  else
-    status = open_single(tensors, path, &content, error);
-  if (status == CKPT_OK)
-    *out = tensors;
-  else
-    ckpt_tensors_close(tensors);
-  return status;
+  beside place = {path, content_options(options)};
+  const ck_opener opener = {open_beside, &place};
+  ckpt_status status = place.options.s3 ? CKPT_OK : ck_refuse_s3(path, error);
+  return status == CKPT_OK ? ck_tensors_open(out, &opener, ck_base_name(path), &place.options, error) : status;
 }
 
 ckpt_status ckpt_tensors_from_file(ckpt_tensors **out, const ckpt_file *file, const ckpt_read_options *options,

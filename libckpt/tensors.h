@@ -19,14 +19,24 @@ struct ckpt_tensors {
   bool owns_files;
 };
 
+/* Opens files by their names beside each other. */
+typedef struct ck_opener {
+  ckpt_status (*open)(ckpt_file **out, const void *context, const char *name, ckpt_error *error);
+  const void *context;
+} ck_opener;
+
+/* ckpt_tensors_open with another way to files. */
+ckpt_status ck_tensors_open(ckpt_tensors **out, const ck_opener *opener, const char *name,
+                            const ckpt_read_options *options, ckpt_error *error);
+
 /* What one format's reader gets: it adds the tensors of `file` with ck_tensors_add. */
 typedef ckpt_status ck_format_reader(ckpt_tensors *tensors, const ckpt_file *file, const ckpt_read_options *options,
                                      ckpt_error *error);
 ck_format_reader ck_safetensors_read, ck_npy_read, ck_npz_read;
 
 /* Opens the shards of an index into `tensors`. */
-ckpt_status ck_safetensors_read_index(ckpt_tensors *tensors, const char *path, const ckpt_read_options *options,
-                                      ckpt_error *error);
+ckpt_status ck_safetensors_read_index(ckpt_tensors *tensors, const ck_opener *opener, const char *name,
+                                      const ckpt_read_options *options, ckpt_error *error);
 
 /* Adds a tensor whose name is copied. name, dtype, rank, dims, n_elements, n_bytes and file must be set; offset
  * too, or `owned` memory with offset -1, which is taken over in every case. Sets data. */

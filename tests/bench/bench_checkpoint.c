@@ -94,7 +94,7 @@ static void write_one(int64_t step) {
                                       .choices = "{}"};
   ckpt_location *location = NULL;
   ckpt_error error;
-  check(ckpt_location_open(&location, in_folder("place"), true, &error), &error);
+  check(ckpt_location_open(&location, in_folder("place"), true, NULL, &error), &error);
   check(ckpt_checkpoint_write(NULL, location, &experiment, NULL, &error), &error);
   ckpt_location_close(location);
 }
@@ -103,7 +103,7 @@ static ckpt_checkpoint *open_one(int64_t step) {
   ckpt_location *location = NULL;
   ckpt_checkpoint *checkpoint = NULL;
   ckpt_error error;
-  check(ckpt_location_open(&location, in_folder("place"), false, &error), &error);
+  check(ckpt_location_open(&location, in_folder("place"), false, NULL, &error), &error);
   check(ckpt_checkpoint_open(&checkpoint, location, step, &error), &error);
   ckpt_location_close(location);
   return checkpoint;

@@ -11,7 +11,7 @@
 static ckpt_location *open_location(void) {
   ckpt_location *location = NULL;
   ckpt_error error;
-  expect_ok(ckpt_location_open(&location, scratch("run"), true, &error), &error);
+  expect_ok(ckpt_location_open(&location, scratch("run"), true, NULL, &error), &error);
   return location;
 }
 
@@ -238,7 +238,7 @@ static void every_flipped_bit_is_found(void **state) {
       ckpt_error error = {0};
       content[i / 8] = (char)(content[i / 8] ^ 1 << i % 8);
       scratch_write(copy, content, n);
-      ckpt_status status = ckpt_checkpoint_open_path(&checkpoint, scratch("run/step-1"), &error);
+      ckpt_status status = ckpt_checkpoint_open_path(&checkpoint, scratch("run/step-1"), NULL, &error);
       if (status == CKPT_OK) status = ckpt_checkpoint_verify(checkpoint, &error);
       if (status == CKPT_OK) fail_msg("bit %zu of %s", i, names[f]);
       ckpt_checkpoint_close(checkpoint);
@@ -266,7 +266,7 @@ static void truncated_at_every_byte(void **state) {
     for (size_t i = 0; i < n; i++) {
       ckpt_checkpoint *checkpoint = NULL;
       scratch_write(path, content, i);
-      assert_int_equal(ckpt_checkpoint_open_path(&checkpoint, scratch("run/step-1"), NULL), CKPT_INVALID);
+      assert_int_equal(ckpt_checkpoint_open_path(&checkpoint, scratch("run/step-1"), NULL, NULL), CKPT_INVALID);
     }
     scratch_write(path, content, n);
     free(content);
@@ -286,13 +286,13 @@ static void damaged_files(void **state) {
   expect_error(ckpt_checkpoint_verify(checkpoint, &error), &error, "E-CKPT-012", "states.safetensors");
   ckpt_checkpoint_close(checkpoint);
   scratch_write(scratch("run/step-1/states.safetensors"), content, n - 1);
-  expect_error(ckpt_checkpoint_open_path(&checkpoint, scratch("run/step-1"), &error), &error, "E-CKPT-011",
+  expect_error(ckpt_checkpoint_open_path(&checkpoint, scratch("run/step-1"), NULL, &error), &error, "E-CKPT-011",
                "bytes, found");
   unlink(scratch("run/step-1/states.safetensors"));
-  expect_error(ckpt_checkpoint_open_path(&checkpoint, scratch("run/step-1"), &error), &error, "E-CKPT-011",
+  expect_error(ckpt_checkpoint_open_path(&checkpoint, scratch("run/step-1"), NULL, &error), &error, "E-CKPT-011",
                "No such file");
   mkdir(scratch("run/step-1/states.safetensors"), 0700);
-  expect_error(ckpt_checkpoint_open_path(&checkpoint, scratch("run/step-1"), &error), &error, "E-CKPT-011",
+  expect_error(ckpt_checkpoint_open_path(&checkpoint, scratch("run/step-1"), NULL, &error), &error, "E-CKPT-011",
                "regular file");
   free(content);
 }

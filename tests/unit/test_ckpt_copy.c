@@ -22,7 +22,7 @@ static int empty(void **state) {
 static ckpt_location *open_place(const char *name) {
   ckpt_location *location = NULL;
   ckpt_error error;
-  expect_ok(ckpt_location_open(&location, scratch("%s", name), true, &error), &error);
+  expect_ok(ckpt_location_open(&location, scratch("%s", name), true, NULL, &error), &error);
   return location;
 }
 
@@ -240,8 +240,9 @@ static void what_a_checkpoint_says(void **state) {
   expect_ok(ckpt_checkpoint_digest(digest, p.checkpoint, &error), &error);
   assert_string_equal(digest, ckpt_checkpoint_experiment(p.checkpoint)->digest);
   assert_non_null(strstr(ckpt_checkpoint_path(p.checkpoint), "from/step-5"));
-  expect_error(ckpt_checkpoint_open_path(&checkpoint, scratch("none"), &error), &error, "E-CKPT-030", "No such file");
-  expect_error(ckpt_checkpoint_open_path(&checkpoint, scratch("from/step-5/experiment.json"), &error), &error,
+  expect_error(ckpt_checkpoint_open_path(&checkpoint, scratch("none"), NULL, &error), &error, "E-CKPT-030",
+               "No such file");
+  expect_error(ckpt_checkpoint_open_path(&checkpoint, scratch("from/step-5/experiment.json"), NULL, &error), &error,
                "E-CKPT-030", "Not a directory");
   release(&p);
 }

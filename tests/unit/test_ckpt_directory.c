@@ -29,14 +29,14 @@ static ckpt_status write_into(ckpt_location *location, int64_t step, float value
 static ckpt_location *open_location(void) {
   ckpt_location *location = NULL;
   ckpt_error error;
-  expect_ok(ckpt_location_open(&location, scratch("run"), true, &error), &error);
+  expect_ok(ckpt_location_open(&location, scratch("run"), true, NULL, &error), &error);
   return location;
 }
 
 static void expect_whole(int64_t step) {
   ckpt_checkpoint *checkpoint = NULL;
   ckpt_error error;
-  expect_ok(ckpt_checkpoint_open_path(&checkpoint, scratch("run/step-%lld", (long long)step), &error), &error);
+  expect_ok(ckpt_checkpoint_open_path(&checkpoint, scratch("run/step-%lld", (long long)step), NULL, &error), &error);
   expect_ok(ckpt_checkpoint_verify(checkpoint, &error), &error);
   ckpt_checkpoint_close(checkpoint);
 }
@@ -45,7 +45,7 @@ static void makes_parents(void **state) {
   (void)state;
   ckpt_location *location = NULL;
   ckpt_error error;
-  expect_ok(ckpt_location_open(&location, scratch("a/b//c/"), true, &error), &error);
+  expect_ok(ckpt_location_open(&location, scratch("a/b//c/"), true, NULL, &error), &error);
   expect_ok(write_into(location, 0, 1, &error), &error);
   ckpt_location_close(location);
   assert_true(scratch_has(scratch("a/b/c/step-0/experiment.json")));
@@ -56,17 +56,19 @@ static void unusable_places(void **state) {
   (void)state;
   ckpt_location *location = NULL;
   ckpt_error error;
-  expect_error(ckpt_location_open(&location, scratch("none"), false, &error), &error, "E-CKPT-002", "No such file");
-  expect_error(ckpt_location_open(&location, "", true, &error), &error, "E-CKPT-002", "path of a directory");
+  expect_error(ckpt_location_open(&location, scratch("none"), false, NULL, &error), &error, "E-CKPT-002",
+               "No such file");
+  expect_error(ckpt_location_open(&location, "", true, NULL, &error), &error, "E-CKPT-002", "path of a directory");
   scratch_write(scratch("file"), "x", 1);
-  expect_error(ckpt_location_open(&location, scratch("file"), true, &error), &error, "E-CKPT-002", "Not a directory");
-  expect_error(ckpt_location_open(&location, scratch("file/under"), true, &error), &error, "E-CKPT-002",
+  expect_error(ckpt_location_open(&location, scratch("file"), true, NULL, &error), &error, "E-CKPT-002",
+               "Not a directory");
+  expect_error(ckpt_location_open(&location, scratch("file/under"), true, NULL, &error), &error, "E-CKPT-002",
                "Not a directory");
   mkdir(scratch("locked"), 0500);
   if (geteuid() == 0) return;
-  expect_error(ckpt_location_open(&location, scratch("locked"), true, &error), &error, "E-CKPT-002",
+  expect_error(ckpt_location_open(&location, scratch("locked"), true, NULL, &error), &error, "E-CKPT-002",
                "cannot be written");
-  expect_error(ckpt_location_open(&location, scratch("locked/x"), true, &error), &error, "E-CKPT-002",
+  expect_error(ckpt_location_open(&location, scratch("locked/x"), true, NULL, &error), &error, "E-CKPT-002",
                "Permission denied");
 }
 
@@ -172,7 +174,7 @@ static void read_only_directory(void **state) {
   ckpt_location_close(location);
   ckpt_location *again = NULL;
   ckpt_error refused;
-  ckpt_status opened = ckpt_location_open(&again, scratch("run"), true, &refused);
+  ckpt_status opened = ckpt_location_open(&again, scratch("run"), true, NULL, &refused);
   ckpt_location_close(again);
   snprintf(command, sizeof command, "umount %s", scratch("run"));
   assert_int_equal(system(command), 0);
@@ -190,7 +192,7 @@ static void killed_writers(void **state) {
     assert_true(child >= 0);
     if (child == 0) {
       ckpt_location *location = NULL;
-      if (ckpt_location_open(&location, scratch("run"), true, NULL) != CKPT_OK) _exit(1);
+      if (ckpt_location_open(&location, scratch("run"), true, NULL, NULL) != CKPT_OK) _exit(1);
       for (int64_t step = 0;; step = (step + 1) % 3)
         if (write_into(location, step, (float)i, NULL) != CKPT_OK) _exit(1);
     }
@@ -265,7 +267,7 @@ static void writers_at_once(void **state) {
     if (children[i] != 0) continue;
     ckpt_location *own = NULL;
     ckpt_error error;
-    if (ckpt_location_open(&own, scratch("run"), true, &error) != CKPT_OK) _exit(1);
+    if (ckpt_location_open(&own, scratch("run"), true, NULL, &error) != CKPT_OK) _exit(1);
     for (int k = 0; k < 25; k++) {
       if (write_into(own, k % 2, (float)(i + k), &error) == CKPT_OK) continue;
       fprintf(stderr, "%s\n", error.message);

@@ -123,9 +123,9 @@ static void s3_names_are_refused_by_name(void **state) {
   const char *name = "s3://bucket/run/step-1";
   expect_error(ckpt_file_open(&file, name, NULL, &error), &error, "E-S3-001", "s3://bucket/run/step-1");
   expect_error(ckpt_tensors_open(&tensors, name, NULL, &error), &error, "E-S3-001", "local");
-  expect_error(ckpt_location_open(&location, name, true, &error), &error, "E-S3-001", "local");
-  expect_error(ckpt_checkpoint_open_path(&checkpoint, name, &error), &error, "E-S3-001", "local");
-  expect_error(ckpt_manifest_open(&manifest, name, &error), &error, "E-S3-001", "local");
+  expect_error(ckpt_location_open(&location, name, true, NULL, &error), &error, "E-S3-001", "local");
+  expect_error(ckpt_checkpoint_open_path(&checkpoint, name, NULL, &error), &error, "E-S3-001", "local");
+  expect_error(ckpt_manifest_open(&manifest, name, NULL, &error), &error, "E-S3-001", "local");
   expect_error(ckpt_safetensors_write(name, NULL, 0, 0, &error), &error, "E-S3-001", "local");
   assert_int_equal(error.status, CKPT_INVALID);
 }

@@ -132,7 +132,7 @@ static ckpt_status write_step(float value, ckpt_error *error) {
   ckpt_experiment experiment = checkpoint_sample(1, value);
   ckpt_write_options options = {.keep = 1, .shard_n_bytes = 8};
   ckpt_written written;
-  ckpt_status status = ckpt_location_open(&location, scratch("run"), true, error);
+  ckpt_status status = ckpt_location_open(&location, scratch("run"), true, NULL, error);
   if (status == CKPT_OK) status = ckpt_checkpoint_write(&written, location, &experiment, &options, error);
   ckpt_location_close(location);
   return status;
@@ -141,7 +141,7 @@ static ckpt_status write_step(float value, ckpt_error *error) {
 static ckpt_status read_step(ckpt_error *error) {
   ckpt_location *location = NULL;
   ckpt_checkpoint *checkpoint = NULL;
-  ckpt_status status = ckpt_location_open(&location, scratch("run"), false, error);
+  ckpt_status status = ckpt_location_open(&location, scratch("run"), false, NULL, error);
   if (status == CKPT_OK) status = ckpt_checkpoint_open(&checkpoint, location, CKPT_LATEST, error);
   if (status == CKPT_OK) status = ckpt_checkpoint_verify(checkpoint, error);
   ckpt_checkpoint_close(checkpoint);
@@ -168,8 +168,8 @@ static ckpt_status read_tensors(ckpt_error *error) {
 
 static ckpt_status read_manifest(ckpt_error *error) {
   ckpt_manifest *manifest = NULL;
-  ckpt_status status = ckpt_manifest_open(&manifest, scratch("m.json"), error);
-  if (status == CKPT_OK) status = ckpt_manifest_check(manifest, true, error);
+  ckpt_status status = ckpt_manifest_open(&manifest, scratch("m.json"), NULL, error);
+  if (status == CKPT_OK) status = ckpt_manifest_check(manifest, true, NULL, error);
   ckpt_manifest_free(manifest);
   return status;
 }
@@ -181,7 +181,7 @@ static ckpt_status write_next(ckpt_error *error) { return write_step(next_value,
 static void expect_whole(void) {
   ckpt_checkpoint *checkpoint = NULL;
   ckpt_error error;
-  expect_ok(ckpt_checkpoint_open_path(&checkpoint, scratch("run/step-1"), &error), &error);
+  expect_ok(ckpt_checkpoint_open_path(&checkpoint, scratch("run/step-1"), NULL, &error), &error);
   expect_ok(ckpt_checkpoint_verify(checkpoint, &error), &error);
   const ckpt_tensor *tensor = NULL;
   expect_ok(ckpt_tensors_find(&tensor, ckpt_checkpoint_parameters(checkpoint), "layer/w", &error), &error);

@@ -12,7 +12,7 @@ static ckpt_status open_text(ckpt_manifest **manifest, const char *members, ckpt
   for (int i = 0; i < n; i++)
     if (text[i] == '\'') text[i] = '"';
   scratch_write(scratch("m.json"), text, (size_t)n);
-  return ckpt_manifest_open(manifest, scratch("m.json"), error);
+  return ckpt_manifest_open(manifest, scratch("m.json"), NULL, error);
 }
 
 #define HASH "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -69,18 +69,19 @@ static void malformed(void **state) {
   ckpt_manifest *manifest = NULL;
   ckpt_error error;
   scratch_write(scratch("m.json"), "[", 1);
-  expect_error(ckpt_manifest_open(&manifest, scratch("m.json"), &error), &error, "E-DATA-160", "JSON");
+  expect_error(ckpt_manifest_open(&manifest, scratch("m.json"), NULL, &error), &error, "E-DATA-160", "JSON");
   scratch_write(scratch("m.json"), "[]", 2);
-  expect_error(ckpt_manifest_open(&manifest, scratch("m.json"), &error), &error, "E-DATA-160", "an object");
+  expect_error(ckpt_manifest_open(&manifest, scratch("m.json"), NULL, &error), &error, "E-DATA-160", "an object");
   scratch_write(scratch("m.json"), "{}", 2);
-  expect_error(ckpt_manifest_open(&manifest, scratch("m.json"), &error), &error, "E-DATA-160", "record");
+  expect_error(ckpt_manifest_open(&manifest, scratch("m.json"), NULL, &error), &error, "E-DATA-160", "record");
   scratch_write(scratch("m.json"), "{\"record\": \"x\"}", 15);
-  expect_error(ckpt_manifest_open(&manifest, scratch("m.json"), &error), &error, "E-DATA-160", "\"data-manifest\"");
+  expect_error(ckpt_manifest_open(&manifest, scratch("m.json"), NULL, &error), &error, "E-DATA-160",
+               "\"data-manifest\"");
   scratch_write(scratch("m.json"), "{\"record\": \"data-manifest\", \"version\": 2}", 41);
-  expect_error(ckpt_manifest_open(&manifest, scratch("m.json"), &error), &error, "E-DATA-161",
+  expect_error(ckpt_manifest_open(&manifest, scratch("m.json"), NULL, &error), &error, "E-DATA-161",
                "expected version 1, found 2");
   assert_int_equal(error.offset, 28);
-  expect_error(ckpt_manifest_open(&manifest, scratch("none.json"), &error), &error, "E-DATA-101", "none.json");
+  expect_error(ckpt_manifest_open(&manifest, scratch("none.json"), NULL, &error), &error, "E-DATA-101", "none.json");
   expect_refused("'kind': 'video', 'shards': []", "\"arrays\", \"windows\"");
   expect_refused("'kind': 'arrays'", "shards to be an array");
   expect_refused("'kind': 'arrays', 'shards': []", "at least one");
@@ -108,19 +109,20 @@ static void checks_shards(void **state) {
   ckpt_manifest *manifest = NULL;
   ckpt_error error;
   expect_ok(open_text(&manifest, "'kind': 'arrays', 'shards': [" SHARD "]", &error), &error);
-  expect_error(ckpt_manifest_check(manifest, false, &error), &error, "E-DATA-101", "abc.bin");
+  expect_error(ckpt_manifest_check(manifest, false, NULL, &error), &error, "E-DATA-101", "abc.bin");
   scratch_write(scratch("abc.bin"), "abc", 3);
-  expect_ok(ckpt_manifest_check(manifest, true, &error), &error);
+  expect_ok(ckpt_manifest_check(manifest, true, NULL, &error), &error);
   scratch_write(scratch("abc.bin"), "abd", 3);
-  expect_ok(ckpt_manifest_check(manifest, false, &error), &error);
-  expect_error(ckpt_manifest_check(manifest, true, &error), &error, "E-DATA-163", "expected " HASH ", found sha256:");
+  expect_ok(ckpt_manifest_check(manifest, false, NULL, &error), &error);
+  expect_error(ckpt_manifest_check(manifest, true, NULL, &error), &error, "E-DATA-163",
+               "expected " HASH ", found sha256:");
   scratch_write(scratch("abc.bin"), "ab", 2);
-  expect_error(ckpt_manifest_check(manifest, false, &error), &error, "E-DATA-162", "expected 3 bytes, found 2");
+  expect_error(ckpt_manifest_check(manifest, false, NULL, &error), &error, "E-DATA-162", "expected 3 bytes, found 2");
   ckpt_manifest_free(manifest);
   expect_ok(open_text(&manifest, "'kind': 'arrays', 'shards': [{'path': 's3://b/k', 'size': 1, 'sha256': '" HASH "'}]",
                       &error),
             &error);
-  expect_error(ckpt_manifest_check(manifest, false, &error), &error, "E-S3-001", "s3://b/k");
+  expect_error(ckpt_manifest_check(manifest, false, NULL, &error), &error, "E-S3-001", "s3://b/k");
   ckpt_manifest_free(manifest);
 }
 

@@ -123,8 +123,8 @@ static int host_open_manifest(void *context, const char *path, sexp_file **out, 
   ckpt_error error;
   sexp_file *file = calloc(1, sizeof *file);
   if (!file) return fail_memory(why);
-  if (ckpt_manifest_open(&file->manifest, path, &error) != CKPT_OK ||
-      ckpt_manifest_check(file->manifest, true, &error) != CKPT_OK ||
+  if (ckpt_manifest_open(&file->manifest, path, NULL, &error) != CKPT_OK ||
+      ckpt_manifest_check(file->manifest, true, NULL, &error) != CKPT_OK ||
       ckpt_file_open(&file->file, path, NULL, &error) != CKPT_OK) {
     host_close(context, file);
     return fail(why, &error);

@@ -70,7 +70,7 @@ int tool_resume_open(tool_resume *resume, const char *what, ckpt_location *locat
   *resume = (tool_resume){0};
   if (latest && !location) return tool_fail(TOOL_INPUT, TOOL_E_RESUME_LATEST, "--resume latest needs --checkpoint-dir");
   ckpt_status status = latest ? ckpt_checkpoint_open(&resume->checkpoint, location, CKPT_LATEST, &error)
-                              : ckpt_checkpoint_open_path(&resume->checkpoint, what, &error);
+                              : ckpt_checkpoint_open_path(&resume->checkpoint, what, NULL, &error);
   if (status == CKPT_OK) status = ckpt_checkpoint_verify(resume->checkpoint, &error);
   if (status != CKPT_OK) return tool_fail_ckpt(&error);
   if (latest) say_torn(location, ckpt_checkpoint_experiment(resume->checkpoint)->step);

@@ -44,7 +44,7 @@ static int copy(const copying *c, const ckpt_checkpoint *from) {
 
 static int open_target(copying *c, const char *name) {
   ckpt_error error;
-  return ckpt_location_open(&c->to, name, true, &error) == CKPT_OK ? TOOL_DONE : tool_fail_ckpt(&error);
+  return ckpt_location_open(&c->to, name, true, NULL, &error) == CKPT_OK ? TOOL_DONE : tool_fail_ckpt(&error);
 }
 
 /* DST is a location, or in one the place step-<n> of this very step. */

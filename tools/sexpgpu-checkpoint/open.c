@@ -39,7 +39,7 @@ static void say_torn(ckpt_location *location, const char *name, int64_t chosen) 
 
 static ckpt_status open_latest(ckpt_checkpoint **out, const char *place, ckpt_error *error) {
   ckpt_location *location = NULL;
-  ckpt_status status = ckpt_location_open(&location, place, false, error);
+  ckpt_status status = ckpt_location_open(&location, place, false, NULL, error);
   if (status == CKPT_OK) status = ckpt_checkpoint_open(out, location, CKPT_LATEST, error);
   if (status == CKPT_OK) say_torn(location, place, ckpt_checkpoint_experiment(*out)->step);
   ckpt_location_close(location);
@@ -52,7 +52,7 @@ ckpt_status checkpoint_open(ckpt_checkpoint **out, const char *name, ckpt_error 
   *out = NULL;
   checkpoint_split(&directory, &base, name);
   bool latest = strcmp(base, "latest") == 0 && lstat(name, &facts) != 0;
-  ckpt_status status = latest ? open_latest(out, directory, error) : ckpt_checkpoint_open_path(out, name, error);
+  ckpt_status status = latest ? open_latest(out, directory, error) : ckpt_checkpoint_open_path(out, name, NULL, error);
   free(directory);
   free(base);
   return status;
@@ -62,7 +62,8 @@ static bool is_location(const char *name) {
   ckpt_location *location = NULL;
   ckpt_entry *entries = NULL;
   size_t n = 0;
-  if (ckpt_location_open(&location, name, false, NULL) == CKPT_OK) ckpt_checkpoint_list(&entries, &n, location, NULL);
+  if (ckpt_location_open(&location, name, false, NULL, NULL) == CKPT_OK)
+    ckpt_checkpoint_list(&entries, &n, location, NULL);
   ckpt_location_close(location);
   free(entries);
   return n > 0;
@@ -79,5 +80,5 @@ int checkpoint_open_or_say(ckpt_checkpoint **out, const char *name) {
 
 int checkpoint_open_location(ckpt_location **out, const char *name) {
   ckpt_error error;
-  return ckpt_location_open(out, name, false, &error) == CKPT_OK ? TOOL_DONE : tool_fail_ckpt(&error);
+  return ckpt_location_open(out, name, false, NULL, &error) == CKPT_OK ? TOOL_DONE : tool_fail_ckpt(&error);
 }

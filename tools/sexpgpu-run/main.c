@@ -59,7 +59,7 @@ static int load(training *t) {
 static int open_location(training *t) {
   ckpt_error error;
   if (!t->settings->checkpoint_dir) return TOOL_DONE;
-  if (ckpt_location_open(&t->location, t->settings->checkpoint_dir, true, &error) == CKPT_OK) return TOOL_DONE;
+  if (ckpt_location_open(&t->location, t->settings->checkpoint_dir, true, NULL, &error) == CKPT_OK) return TOOL_DONE;
   return tool_fail_ckpt(&error);
 }
 
