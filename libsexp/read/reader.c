@@ -58,7 +58,7 @@ static void finish(reader *state, const sx_datum *datum) {
 }
 
 /* False: nested too deeply. */
-static bool open(reader *state, open_kind kind, sx_span span) {
+static bool open_list(reader *state, open_kind kind, sx_span span) {
   if (state->depth == SX_DEPTH_MAX) {
     sx_diag *diag =
         sx_error(state->lexer.diags, SX_E_READ_DEPTH, span, "lists are nested more than %d deep", SX_DEPTH_MAX);
@@ -140,11 +140,11 @@ static void refuse_end(reader *state) {
 static bool take(reader *state, const sx_token *token) {
   switch (token->kind) {
     case SX_TOKEN_OPEN:
-      return open(state, token->square ? OPEN_VECTOR : OPEN_LIST, token->span);
+      return open_list(state, token->square ? OPEN_VECTOR : OPEN_LIST, token->span);
     case SX_TOKEN_QUOTE:
-      return open(state, OPEN_QUOTE, token->span);
+      return open_list(state, OPEN_QUOTE, token->span);
     case SX_TOKEN_SKIP:
-      return open(state, OPEN_SKIP, token->span);
+      return open_list(state, OPEN_SKIP, token->span);
     case SX_TOKEN_CLOSE:
       close_list(state, token);
       break;
