@@ -32,6 +32,7 @@ count() {
   passed=$((passed + good)) failed=$((failed + bad))
   if [ "$bad" = 0 ]; then
     printf '  ok    %-32s %4d   %4d s\n' "$1" "$good" "$3"
+    grep '^skipped' "$log/$1" | sed 's/^/        /'
   else
     printf '  FAIL  %-32s %4d of %d failed (%s/%s)\n' "$1" "$bad" $((good + bad)) "$log" "$1"
     grep -vE '^\[ (RUN|      OK)' "$log/$1" | tail -n 25 | sed 's/^/        /'

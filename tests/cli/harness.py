@@ -14,12 +14,17 @@ def test(function):
     return function
 
 
+def environment(extra=None):
+    """This process's environment without what the tools read, and with extra."""
+    clean = {name: value for name, value in os.environ.items()
+             if not name.startswith(("SEXPGPU_", "AWS_", "SYVAIN_")) and not name.lower().endswith("_proxy")}
+    return {**clean, **(extra or {})}
+
+
 def tool(*arguments, env=None, timeout=600, stdin=None, cwd=None):
     """Runs sexpgpu-run; the environment holds none of its variables but those given."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("SEXPGPU_")}
-    clean.update(env or {})
-    return subprocess.run([RUN, *map(str, arguments)], capture_output=True, text=True, timeout=timeout, env=clean,
-                          input=stdin, cwd=cwd)
+    return subprocess.run([RUN, *map(str, arguments)], capture_output=True, text=True, timeout=timeout,
+                          env=environment(env), input=stdin, cwd=cwd)
 
 
 def expect(condition, *words):

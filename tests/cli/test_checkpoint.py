@@ -13,9 +13,8 @@ NOBODY = 65534
 
 
 def ck(*arguments, text=True, **options):
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("SEXPGPU_")}
     return subprocess.run([options.pop("tool", TOOL), *map(str, arguments)], capture_output=True, text=text, timeout=600,
-                          env=clean, **options)
+                          env=environment(), **options)
 
 
 def good(*arguments, **options):
