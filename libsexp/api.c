@@ -290,6 +290,38 @@ sexp_status sexp_run_step(sexp_run *run, sexp_step *step, sexp_messages **messag
   return sx_messages_add(messages, run->memory, &run->diags, &run->program->sources, sx_status_of(&run->diags));
 }
 
+typedef struct evaluate_request {
+  sexp_run *run;
+  const sexp_start *start;
+  const char *const *names;
+  size_t n_names;
+  bool evaluated;
+} evaluate_request;
+
+static void evaluate_start(void *context) {
+  evaluate_request *request = context;
+  request->evaluated = sx_run_evaluate(request->run, request->start, request->names, request->n_names);
+}
+
+/* Each call has its own diagnostics, in memory that the next one takes back. */
+sexp_status sexp_run_evaluate(sexp_run *run, sexp_evaluated *evaluated, const sexp_start *start,
+                              const char *const *names, size_t n_names, sexp_messages **messages) {
+  evaluate_request request = {run, start, names, n_names, false};
+  sx_diags of_run = run->diags;
+  sexp_status status = SEXP_OK;
+  sx_arena_free(&run->scratch);
+  sx_arena_init(&run->scratch, run->memory);
+  sx_diags_init(&run->diags, &run->scratch);
+  if (!sx_guard(run->memory, evaluate_start, &request))
+    status = sx_messages_no_memory(messages);
+  else if (!request.evaluated)
+    status = sx_messages_add(messages, run->memory, &run->diags, &run->program->sources, sx_status_of(&run->diags));
+  else
+    *evaluated = (sexp_evaluated){run->position.step, run->values, run->n_values};
+  run->diags = of_run;
+  return status;
+}
+
 void sexp_run_position(const sexp_run *run, sexp_position *position) { *position = run->position; }
 
 size_t sexp_run_tensors(const sexp_run *run, const sexp_tensor **tensors) {

@@ -149,10 +149,18 @@ static void count_unit(sexp_description *d, const sx_unit *unit) {
   d->step_bytes_bound += unit->plan->bound_bytes;
 }
 
+static void describe_evals(sexp_description *d, const sx_program *program) {
+  sexp_evaluation *evals = SX_NEW_N(program->arena, sexp_evaluation, program->evals.n);
+  for (size_t i = 0; i < program->evals.n; i++) {
+    const sx_eval *eval = &program->evals.items[i];
+    evals[i] = (sexp_evaluation){eval->name, eval->every, eval->n_metrics, eval->metrics};
+  }
+  d->evals = evals;
+  d->n_evals = program->evals.n;
+}
+
 static void describe_run(sexp_description *d, const sx_compiled *compiled) {
   const sx_program *program = compiled->program;
-  const char **evals = SX_NEW_N(program->arena, const char *, program->evals.n);
-  for (size_t i = 0; i < program->evals.n; i++) evals[i] = program->evals.items[i].name;
   for (uint32_t i = 0; i < program->n_stages; i++) d->steps += compiled->stage_steps[i];
   d->run = program->run_name;
   d->variant = program->variant;
@@ -161,8 +169,6 @@ static void describe_run(sexp_description *d, const sx_compiled *compiled) {
   d->batch = program->stages[0].batch;
   d->microbatches = program->stages[0].microbatches;
   d->n_stages = program->n_stages;
-  d->evals = evals;
-  d->n_evals = program->evals.n;
   d->n_datas = program->datas.n;
   d->checkpoint_every = program->checkpoint_every;
   d->checkpoint_keep = program->checkpoint_keep;
@@ -171,6 +177,7 @@ static void describe_run(sexp_description *d, const sx_compiled *compiled) {
 void sx_describe(sexp_description *description, const sx_compiled *compiled) {
   *description = (sexp_description){0};
   describe_run(description, compiled);
+  describe_evals(description, compiled->program);
   describe_knobs(description, compiled->program);
   describe_sources(description, compiled->program);
   describe_parameters(description, compiled->program);

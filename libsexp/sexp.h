@@ -194,6 +194,14 @@ typedef struct sexp_parameter {
   const char *load_version;
 } sexp_parameter;
 
+/* Its metrics, each reduced to one value named eval/NAME/METRIC. */
+typedef struct sexp_evaluation {
+  const char *name;
+  int64_t every; /* steps; 0: after the last alone */
+  size_t n_metrics;
+  const char *const *metrics;
+} sexp_evaluation;
+
 /* Everything known of a program before its first step. */
 typedef struct sexp_description {
   const char *run, *variant, *identity;     /* variant NULL: none */
@@ -202,7 +210,7 @@ typedef struct sexp_description {
   const sexp_knob *knobs;
   const sexp_source_file *sources;           /* the file, then its includes; without the prelude */
   const sexp_parameter *parameters, *states; /* in path order */
-  const char *const *evals;
+  const sexp_evaluation *evals;              /* in the order of the file */
   int64_t checkpoint_every, checkpoint_keep;
   int64_t n_nodes_built, n_nodes, n_groups, n_products, n_convolutions; /* of the training graphs */
   int64_t parameter_elements, parameter_bytes, state_bytes;
@@ -255,7 +263,7 @@ typedef struct sexp_tensor {
   bool state;
 } sexp_tensor;
 
-/* Where a run goes on: the step that a checkpoint was written after, and all its tensors. */
+/* Where a run goes on or is evaluated: the step that a checkpoint was written after, and its tensors. */
 typedef struct sexp_start {
   int64_t step;
   const sexp_tensor *tensors; /* borrowed for the call; in any order */
@@ -267,7 +275,10 @@ typedef struct sexp_run_options {
   const char *simd;                      /* NULL: the best; "reference" "scalar" "avx2" "avx512" */
   int64_t digest_every, digest_nodes_at; /* 0: none; nodes of the step with this number (1: the first) */
   bool reads_ahead;                      /* a loader thread prepares the next microbatches */
-  const sexp_start *start; /* NULL: from the beginning. The bits are those of the run that was not interrupted */
+  const sexp_start *start;        /* NULL: from the beginning. The bits are those of the run that was not interrupted */
+  bool evaluations_only;          /* for sexp_run_evaluate alone; digests, start and reads_ahead are of no use to it */
+  const char *const *evaluations; /* of such a run: the names it is for; NULL: all */
+  size_t n_evaluations;
 } sexp_run_options;
 #define SEXP_RUN_OPTIONS_DEFAULT \
   { .reads_ahead = true }
@@ -275,15 +286,32 @@ typedef struct sexp_run_options {
 typedef struct sexp_run sexp_run;
 
 /* Opens data, draws or loads parameters, takes all memory of the run. Errors: E-DATA, E-LOAD, E-RUN
- * (E-RUN-006 where a start does not fit the program). */
+ * (E-RUN-006 where a start does not fit the program).
+ * With evaluations_only it opens the data of its evaluations alone, draws and loads nothing, and holds the parameters
+ * once, no states, no gradients. E-RUN-007: no such evaluation. */
 sexp_status sexp_run_new(sexp_run **run, sexp_messages **messages, sexp_program *program,
                          const sexp_run_options *options, const sexp_host *host);
 /* Stops the loader; waits for nothing else. */
 void sexp_run_free(sexp_run *run);
-/* One training step with the evaluations due after it. SEXP_END after the last. Allocates nothing. An error
+/* One training step with the evaluations due after it. SEXP_END after the last, and always with evaluations_only.
+ * Allocates nothing. An error
  * (an id out of range, a file that changed) names node, index and value, or file and offset; the state
  * is that after the last whole step. */
 sexp_status sexp_run_step(sexp_run *run, sexp_step *step, sexp_messages **messages);
+
+/* What evaluations gave; borrowed until the next call. */
+typedef struct sexp_evaluated {
+  int64_t step;
+  const sexp_value *values; /* eval/..., in the order of the file */
+  size_t n_values;
+} sexp_evaluated;
+
+/* Evaluates the parameters of `start`, of a run made with evaluations_only, as after its step: `names` of them, in the
+ * order of the file, or all that the run is for (NULL). Errors: E-RUN-006 (a parameter is missing, unknown or of
+ * another type; a step that the program does not have), E-RUN-007, and those of the evaluations; the run can be used
+ * again. States in `start` are not looked at. Repeats: the bits that sexp_run_step gives at that step. */
+sexp_status sexp_run_evaluate(sexp_run *run, sexp_evaluated *evaluated, const sexp_start *start,
+                              const char *const *names, size_t n_names, sexp_messages **messages);
 
 /* Where the run stands. */
 typedef struct sexp_position {
@@ -292,7 +320,8 @@ typedef struct sexp_position {
 } sexp_position;
 void sexp_run_position(const sexp_run *run, sexp_position *position);
 
-/* Current bytes of parameters, then states, both in path order; borrowed until the next step. */
+/* Current bytes of parameters, then states, both in path order; borrowed until the next step. With evaluations_only
+ * the parameters alone. */
 size_t sexp_run_tensors(const sexp_run *run, const sexp_tensor **tensors);
 
 /* A data source as it was opened. */

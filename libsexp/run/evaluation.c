@@ -4,6 +4,7 @@
 
 #include "../../kernels/math.h"
 #include "../base/bug.h"
+#include "../lang/names.h"
 #include "run.h"
 
 static bool resolve(sx_run *run, void *context, const sx_buffer *buffer, sx_binding *binding) {
@@ -63,7 +64,8 @@ static void make_eval(sx_run *run, sx_eval_state *state, size_t i) {
 void sx_make_evals(sx_run *run) {
   size_t n = run->program->evals.n;
   run->evals = SX_NEW_N(&run->arena, sx_eval_state, n);
-  for (size_t i = 0; i < n; i++) make_eval(run, &run->evals[i], i);
+  for (size_t i = 0; i < n; i++)
+    if (run->chosen_evals[i]) make_eval(run, &run->evals[i], i);
 }
 
 /* Takes the metrics of batch b; weight: its records over those of a full batch. */
@@ -107,5 +109,52 @@ bool sx_run_eval(sx_run *run, sx_eval_state *state) {
     if (eval->reduces[m] == SX_REDUCE_MEAN && weights != 1.0f) value = value / weights;
     sx_add_value(run, state->names[m], value);
   }
+  return true;
+}
+
+/* ---- evaluations without training ---- */
+
+static bool fail_name(sx_run *run, const bool *among, const char *name) {
+  const sx_program *program = run->program;
+  sx_nearest nearest = sx_nearest_begin(name);
+  sx_text list;
+  sx_text_init(&list, run->diags.arena);
+  for (size_t i = 0; i < program->evals.n; i++) {
+    if (among && !among[i]) continue;
+    sx_text_addf(&list, "%s%s", list.n ? ", " : "", program->evals.items[i].name);
+    sx_nearest_add(&nearest, program->evals.items[i].name);
+  }
+  sx_diag *diag =
+      sx_error(&run->diags, SX_E_RUN_EVALUATION, (sx_span){0}, "unknown evaluation %s; %s%s", name,
+               list.n ? "the evaluations are " : "there is no evaluation", list.n ? sx_text_get(&list) : "");
+  const char *hint = sx_nearest_hint(&nearest, run->diags.arena);
+  if (hint) diag->hint = hint;
+  return false;
+}
+
+bool sx_choose_evals(sx_run *run, bool *chosen, const bool *among, const char *const *names, size_t n_names) {
+  const sx_program *program = run->program;
+  size_t n = program->evals.n;
+  for (size_t i = 0; i < n; i++) chosen[i] = !names && (!among || among[i]);
+  for (size_t k = 0; names && k < n_names; k++) {
+    size_t i = 0;
+    while (i < n && ((among && !among[i]) || strcmp(program->evals.items[i].name, names[k]))) i++;
+    if (i == n) return fail_name(run, among, names[k]);
+    chosen[i] = true;
+  }
+  return true;
+}
+
+bool sx_run_evaluate(sx_run *run, const sexp_start *start, const char *const *names, size_t n_names) {
+  size_t n = run->program->evals.n;
+  bool *chosen = SX_NEW_N(&run->scratch, bool, n);
+  if (!run->options.evaluations_only) {
+    sx_error(&run->diags, SX_E_RUN_EVALUATION, (sx_span){0}, "the run was made for training, not for evaluations only");
+    return false;
+  }
+  run->n_values = 0;
+  if (!sx_choose_evals(run, chosen, run->chosen_evals, names, n_names) || !sx_start(run, start)) return false;
+  for (size_t i = 0; i < n; i++)
+    if (chosen[i] && !sx_run_eval(run, &run->evals[i])) return false;
   return true;
 }

@@ -33,22 +33,23 @@ static void make_slot(sx_run *run, sx_slot *slot, const char *kind) {
   for (int i = 0; i < slot->rank; i++) slot->n_elements *= slot->dims[i];
   slot->n_bytes = slot->n_elements * (int64_t)sx_dtype_bytes(slot->dtype);
   slot->now = sx_take_aligned(&run->arena, slot->n_bytes);
+  if (run->options.evaluations_only) return;
   if (updates(run, kind, slot->path)) slot->next = sx_take_aligned(&run->arena, slot->n_bytes);
 }
 
 static void make_slots(sx_run *run) {
   const sx_program *program = run->program;
   run->n_params = program->params.n;
-  run->n_slots = run->n_params + program->states.n;
+  run->n_slots = run->n_params + (run->options.evaluations_only ? 0 : program->states.n);
   run->slots = SX_NEW_N(&run->arena, sx_slot, run->n_slots);
   for (size_t i = 0; i < run->n_params; i++) {
     const sx_param *param = &program->params.items[i];
     run->slots[i] = (sx_slot){.path = param->path, .dtype = param->dtype, .rank = param->rank, .dims = param->dims};
     make_slot(run, &run->slots[i], "param/");
   }
-  for (size_t i = 0; i < program->states.n; i++) {
-    const sx_state *state = &program->states.items[i];
-    sx_slot *slot = &run->slots[run->n_params + i];
+  for (size_t i = run->n_params; i < run->n_slots; i++) {
+    const sx_state *state = &program->states.items[i - run->n_params];
+    sx_slot *slot = &run->slots[i];
     *slot = (sx_slot){.path = state->path, .dtype = state->dtype, .rank = state->rank, .dims = state->dims};
     make_slot(run, slot, "state/");
   }
@@ -201,6 +202,7 @@ static void make_tensors(sx_run *run) {
                                     .dtype = dtypes[slot->dtype],
                                     .rank = slot->rank,
                                     .dims = slot->dims,
+                                    .bytes = slot->now,
                                     .n_bytes = (size_t)slot->n_bytes,
                                     .state = i >= run->n_params};
   }
@@ -211,6 +213,7 @@ bool sx_make_parameters(sx_run *run) {
   bool fine = true;
   make_slots(run);
   make_tensors(run);
+  if (run->options.evaluations_only) return true;
   for (size_t i = 0; i < run->n_params; i++) {
     const sx_unit *init = &run->compiled->param_inits[i];
     fine &= run->program->params.items[i].load_file ? load(&l, i) : initialize(run, &run->slots[i], init);

@@ -72,13 +72,20 @@ static bool open_dataset(sx_run *run, size_t i) {
   return false;
 }
 
+static bool needs_dataset(const sx_run *run, size_t i) {
+  if (!run->compiled->facts[i] || !run->options.evaluations_only) return run->compiled->facts[i];
+  for (size_t e = 0; e < run->program->evals.n; e++)
+    if (run->chosen_evals[e] && run->program->evals.items[e].data == (int)i) return true;
+  return false;
+}
+
 static bool open_datasets(sx_run *run) {
   size_t n = run->program->datas.n;
   bool fine = true;
   run->datasets = SX_NEW_N(&run->arena, sx_dataset *, n);
   run->data_infos = SX_NEW_N(&run->arena, sexp_data_info, n);
   for (size_t i = 0; i < n; i++)
-    if (run->compiled->facts[i]) fine &= open_dataset(run, i);
+    if (needs_dataset(run, i)) fine &= open_dataset(run, i);
   return fine;
 }
 
@@ -98,6 +105,7 @@ static bool start_loader(sx_run *run) {
 
 /* ---- the run ---- */
 
+/* What the evaluations give, and in training a step. */
 static void make_values(sx_run *run) {
   size_t room = 1 + run->statistics.n, largest = 0;
   for (uint32_t s = 0; s < run->program->n_stages; s++) {
@@ -109,19 +117,33 @@ static void make_values(sx_run *run) {
   run->values = SX_NEW_N(&run->arena, sexp_value, room);
 }
 
+static bool choose_evals(sx_run *run) {
+  const sexp_run_options *options = &run->options;
+  bool few = options->evaluations_only && options->evaluations;
+  run->chosen_evals = SX_NEW_N(&run->arena, bool, run->program->evals.n);
+  return sx_choose_evals(run, run->chosen_evals, NULL, few ? options->evaluations : NULL,
+                         few ? options->n_evaluations : 0);
+}
+
+static bool make_training(sx_run *run) {
+  sx_make_generators(run);
+  sx_make_training(run);
+  sx_make_digests(run);
+  if (run->options.start && !sx_start(run, run->options.start)) return false;
+  return start_loader(run);
+}
+
 bool sx_run_make(sx_run *run) {
   sx_files_init(&run->weights, &run->host, &run->arena);
   for (int i = 0; i < SX_N_COUNTERS; i++) run->counters[i] = (int32_t *)(void *)sx_new_cell(run);
-  if (!make_engine(run) || !open_datasets(run) || !sx_make_parameters(run)) return false;
-  for (size_t i = 0; i < run->n_slots; i++) run->tensors[i].bytes = run->slots[i].now;
-  sx_make_generators(run);
-  sx_make_training(run);
+  if (!choose_evals(run) || !make_engine(run) || !open_datasets(run) || !sx_make_parameters(run)) return false;
+  sx_make_stages(run);
   sx_make_evals(run);
+  if (!run->options.evaluations_only && !make_training(run)) return false;
   make_values(run);
-  sx_make_digests(run);
-  if (run->options.start && !sx_start(run)) return false;
-  run->options.start = NULL; /* it was borrowed */
-  return start_loader(run);
+  run->options.start = NULL; /* it was borrowed, as were the names */
+  run->options.evaluations = NULL;
+  return true;
 }
 
 void sx_run_release(sx_run *run) {

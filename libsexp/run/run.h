@@ -139,6 +139,7 @@ struct sexp_run {
   sx_bound update, diagnosed_update, observed_update;
   float *grad_norm;      /* NULL: no clip */
   sx_reports statistics; /* of the update */
+  bool *chosen_evals;    /* one an evaluation: the run is for it */
   sx_eval_state *evals;
 
   sexp_position position;
@@ -181,13 +182,14 @@ bool sx_make_parameters(sx_run *run);
 /* Index of the slot, parameters or states, with that path. */
 size_t sx_find_slot(const sx_run *run, const char *path, bool state);
 
-/* start.c. Takes tensors and position of options.start, once stages are known. False: an error is in run->diags. */
-bool sx_start(sx_run *run);
+/* start.c. Takes tensors and position, once stages are known. False: an error is in run->diags. */
+bool sx_start(sx_run *run, const sexp_start *start);
 
 /* training.c, generating.c, evaluation.c: what the run needs of each. */
+void sx_make_stages(sx_run *run); /* how many steps each has */
 void sx_make_training(sx_run *run);
 void sx_make_generators(sx_run *run);
-void sx_make_evals(sx_run *run);
+void sx_make_evals(sx_run *run); /* the chosen ones */
 /* Where loss (0) and metrics are in the leaf. */
 float *sx_scalar(const sx_run *run, uint32_t i);
 
@@ -195,6 +197,11 @@ float *sx_scalar(const sx_run *run, uint32_t i);
 bool sx_generate(sx_run *run, sx_generating *generating);
 /* Adds an evaluation's values to run->values. */
 bool sx_run_eval(sx_run *run, sx_eval_state *eval);
+/* Sets chosen of the evaluations of these names among `among` (NULL: all); without names, of all among them. E-RUN-007.
+ */
+bool sx_choose_evals(sx_run *run, bool *chosen, const bool *among, const char *const *names, size_t n_names);
+/* Evaluates start as of its step; the values are in run->values. False: errors are in run->diags. */
+bool sx_run_evaluate(sx_run *run, const sexp_start *start, const char *const *names, size_t n_names);
 
 /* step.c. SEXP_OK or SEXP_END; else errors are in run->diags, and the run has failed for good. */
 sexp_status sx_run_step(sx_run *run, sexp_step *step);

@@ -1,5 +1,5 @@
-/* Going on where a checkpoint left a run. Everything but the tensors is a function of the step: draws are
- * keyed by counters, the shuffle by the position, a generator by its microbatch. */
+/* Going on, or evaluating, where a checkpoint left a run. Everything but the tensors is a function of the step: draws
+ * are keyed by counters, the shuffle by the position, a generator by its microbatch. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -43,9 +43,12 @@ static bool take_tensor(sx_run *run, const sexp_tensor *tensor, bool *taken) {
 }
 
 static bool take_tensors(sx_run *run, const sexp_start *start) {
-  bool *taken = SX_NEW_N(&run->arena, bool, run->n_slots);
-  for (size_t i = 0; i < start->n_tensors; i++)
-    if (!take_tensor(run, &start->tensors[i], taken)) return false;
+  bool *taken = SX_NEW_N(&run->scratch, bool, run->n_slots);
+  for (size_t i = 0; i < start->n_tensors; i++) {
+    const sexp_tensor *tensor = &start->tensors[i];
+    if (tensor->state && run->options.evaluations_only) continue;
+    if (!take_tensor(run, tensor, taken)) return false;
+  }
   for (size_t i = 0; i < run->n_slots; i++)
     if (!taken[i]) return fail(run, "%s %s is not in the checkpoint", kind(&run->tensors[i]), run->slots[i].path);
   return true;
@@ -57,6 +60,7 @@ static bool take_position(sx_run *run, int64_t step) {
     return fail(run, "the checkpoint is of step %" PRId64 ", the run has %" PRId64 " steps", step,
                 run->position.stages_steps);
   int64_t left = step;
+  run->position.records = 0;
   for (uint32_t s = 0; s < run->program->n_stages; s++) {
     const sx_stage_state *state = &run->stages[s];
     int64_t steps = left < state->steps ? left : state->steps;
@@ -72,7 +76,6 @@ static bool take_position(sx_run *run, int64_t step) {
   return true;
 }
 
-bool sx_start(sx_run *run) {
-  const sexp_start *start = run->options.start;
+bool sx_start(sx_run *run, const sexp_start *start) {
   return take_tensors(run, start) && take_position(run, start->step);
 }

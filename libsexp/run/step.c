@@ -154,7 +154,7 @@ static bool take_step(sx_run *run, sexp_step *step) {
 }
 
 sexp_status sx_run_step(sx_run *run, sexp_step *step) {
-  if (!run->failed && is_last(run)) return SEXP_END;
+  if (run->options.evaluations_only || (!run->failed && is_last(run))) return SEXP_END;
   if (!run->failed) run->failed = !take_step(run, step);
   return run->failed ? SEXP_INPUT : SEXP_OK;
 }

@@ -191,7 +191,7 @@ static void bind_update(sx_run *run) {
     sx_bind_unit(run, &run->observed_update, update, unfused(run, update), resolve_update, NULL, &run->arena);
 }
 
-void sx_make_training(sx_run *run) {
+void sx_make_stages(sx_run *run) {
   uint32_t n_stages = run->program->n_stages;
   run->stages = SX_NEW_N(&run->arena, sx_stage_state, n_stages);
   for (uint32_t s = 0; s < n_stages; s++) {
@@ -199,8 +199,14 @@ void sx_make_training(sx_run *run) {
     state->stage = &run->program->stages[s];
     state->steps = run->compiled->stage_steps[s];
     run->position.stages_steps += state->steps;
-    set_source(run, state);
-    name_values(run, state);
+  }
+}
+
+void sx_make_training(sx_run *run) {
+  uint32_t n_stages = run->program->n_stages;
+  for (uint32_t s = 0; s < n_stages; s++) {
+    set_source(run, &run->stages[s]);
+    name_values(run, &run->stages[s]);
   }
   place_gradients(run);
   make_sum(run);

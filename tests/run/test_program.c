@@ -62,7 +62,7 @@ static void test_description(void **state) {
   assert_int_equal(d->n_stages, 2);
   assert_int_equal(d->checkpoint_every, 4);
   assert_int_equal(d->n_evals, 1);
-  assert_string_equal(d->evals[0], "held-out");
+  assert_string_equal(d->evals[0].name, "held-out");
   assert_int_equal(d->n_sources, 2);
   assert_string_equal(d->sources[0].path, MODERATE_PATH);
   assert_string_equal(d->sources[1].path, "layers.sexp");
