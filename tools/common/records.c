@@ -1,6 +1,8 @@
 #include "records.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "failure.h"
 
@@ -68,6 +70,13 @@ int tool_record_annotation(tool_records *records, const char *name, int64_t step
     ckpt_json_raw(records->json, metadata);
   }
   return end(records);
+}
+
+int tool_record_checkpoint(tool_records *records, int64_t step, const char *digest) {
+  char name[32], metadata[CKPT_SHA256_TEXT + 32];
+  snprintf(name, sizeof name, "step-%" PRId64, step);
+  snprintf(metadata, sizeof metadata, "{\"digest\": \"%s\"}", digest);
+  return tool_record_annotation(records, "checkpoint", step, name, metadata);
 }
 
 int tool_record_timing(tool_records *records, const char *name, int64_t step, double value, const char *text) {

@@ -21,6 +21,7 @@ int tool_record_digest(tool_records *records, const char *name, int64_t step, co
 /* metadata: JSON text of an object, or NULL. */
 int tool_record_annotation(tool_records *records, const char *name, int64_t step, const char *text,
                            const char *metadata);
+int tool_record_checkpoint(tool_records *records, int64_t step, const char *digest);
 /* A rate or time (value), or a fact of this machine (text; then value is not written). */
 int tool_record_timing(tool_records *records, const char *name, int64_t step, double value, const char *text);
 

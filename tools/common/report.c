@@ -47,7 +47,7 @@ static void say_reproduction(FILE *to, const tool_experiment *experiment, const 
   fprintf(to, "%-19s none to make on a CPU; digest %s\n", "choices", experiment->choices_digest);
 }
 
-static void say_machine(FILE *to, const sexp_description *about, const sexp_run *run) {
+static void say_machine(FILE *to, const sexp_description *about, const sexp_run *run, int64_t copy_bytes) {
   sexp_engine engine;
   sexp_run_engine(run, &engine);
   char built[32], nodes[32], bytes[32], bound[32];
@@ -55,13 +55,15 @@ static void say_machine(FILE *to, const sexp_description *about, const sexp_run 
           tool_grouped(nodes, about->n_nodes), tool_grouped(bytes, about->n_groups), tool_plural(about->n_groups));
   fprintf(to, "%" PRId64 " product%s, %" PRId64 " convolution%s\n", about->n_products, tool_plural(about->n_products),
           about->n_convolutions, tool_plural(about->n_convolutions));
-  fprintf(to, "%-19s %s a step, at least %s; parameters and state %s\n", "memory", tool_bytes(bytes, about->step_bytes),
+  fprintf(to, "%-19s %s a step, at least %s; parameters and state %s", "memory", tool_bytes(bytes, about->step_bytes),
           tool_bytes(bound, about->step_bytes_bound), tool_bytes(nodes, about->parameter_bytes + about->state_bytes));
+  if (copy_bytes) fprintf(to, "; a checkpoint's copy %s", tool_bytes(bytes, copy_bytes));
+  fputc('\n', to);
   fprintf(to, "%-19s cpu, %d thread%s, %s\n", "device", engine.threads, tool_plural(engine.threads), engine.simd);
 }
 
 bool tool_report_make(tool_report *report, const char *path, const sexp_program *program, const sexp_run *run,
-                      const tool_experiment *experiment, const tool_mode *mode) {
+                      const tool_experiment *experiment, const tool_mode *mode, int64_t copy_bytes) {
   const sexp_description *about = sexp_program_describe(program);
   size_t n_text = 0, n_machine = 0;
   *report = (tool_report){NULL, NULL};
@@ -73,7 +75,7 @@ bool tool_report_make(tool_report *report, const char *path, const sexp_program 
     say_model(text, about);
     say_reproduction(text, experiment, mode);
   }
-  if (machine) say_machine(machine, about, run);
+  if (machine) say_machine(machine, about, run, copy_bytes);
   bool good = text && machine && !ferror(text) && !ferror(machine);
   if (text && fclose(text) != 0) good = false;
   if (machine && fclose(machine) != 0) good = false;

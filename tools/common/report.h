@@ -12,9 +12,9 @@ typedef struct tool_report {
   char *machine; /* the rest: graph after optimization, memory, device */
 } tool_report;
 
-/* False: out of memory. */
+/* copy_bytes: what the copy of a background checkpoint takes, 0: none is made. False: out of memory. */
 bool tool_report_make(tool_report *report, const char *path, const sexp_program *program, const sexp_run *run,
-                      const tool_experiment *experiment, const tool_mode *mode);
+                      const tool_experiment *experiment, const tool_mode *mode, int64_t copy_bytes);
 /* All of it, as a person sees it; details: texts to add before the last two lines, or NULL. */
 void tool_report_print(const tool_report *report, const char *details, FILE *to);
 void tool_report_free(tool_report *report);

@@ -46,7 +46,7 @@ static int open_file(tool_sink *sink, const char *path) {
 }
 
 int tool_sink_open(tool_sink *sink, const char *target) {
-  *sink = (tool_sink){-1, NULL};
+  *sink = (tool_sink){.fd = -1};
   if (!target) return TOOL_DONE;
   if (strncmp(target, "jsonl:", 6) == 0 && target[6]) return open_file(sink, target + 6);
   if (strcmp(target, "syvain") == 0 || strncmp(target, "syvain:", 7) == 0)
@@ -54,17 +54,18 @@ int tool_sink_open(tool_sink *sink, const char *target) {
                      "metrics target \"%s\": posting to a server is not part of this version", target);
   if (strcmp(target, "stdout") != 0)
     return tool_fail(TOOL_INPUT, TOOL_E_METRIC_TARGET, "metrics target \"%s\" is unknown", target);
-  *sink = (tool_sink){STDOUT_FILENO, "standard output"};
+  *sink = (tool_sink){.fd = STDOUT_FILENO, .path = "standard output"};
   return TOOL_DONE;
 }
 
 /* What a line is to a run that goes on after `step`. */
-typedef enum line_kind { LINE_KEPT, LINE_MANIFEST, LINE_LATER } line_kind;
+typedef enum line_kind { LINE_KEPT, LINE_MANIFEST, LINE_CHECKPOINT, LINE_LATER } line_kind;
 
 static line_kind judge(const char *line, const char *run, int64_t step) {
   json_t *record = json_loads(line, 0, NULL);
   const char *of = json_string_value(json_object_get(record, "run"));
   const char *kind = json_string_value(json_object_get(record, "record"));
+  const char *name = json_string_value(json_object_get(record, "name"));
   const json_t *at = json_object_get(record, "step");
   line_kind result = LINE_KEPT;
   if (of && kind && strcmp(of, run) == 0) {
@@ -72,27 +73,30 @@ static line_kind judge(const char *line, const char *run, int64_t step) {
       result = LINE_MANIFEST;
     else if (json_integer_value(at) > step || strcmp(kind, "timing") == 0)
       result = LINE_LATER;
+    else if (json_integer_value(at) == step && name && strcmp(name, "checkpoint") == 0)
+      result = LINE_CHECKPOINT;
   }
   json_decref(record);
   return result;
 }
 
 /* Copies the lines that stay. */
-static bool copy_lines(FILE *from, FILE *to, const char *run, int64_t step, bool *held) {
+static bool copy_lines(FILE *from, FILE *to, const char *run, int64_t step, tool_held *held) {
   char *line = NULL;
   size_t room = 0;
   ssize_t n;
   bool good = true;
   while (good && (n = getline(&line, &room, from)) > 0) {
     line_kind kind = judge(line, run, step);
-    if (kind == LINE_MANIFEST) *held = true;
+    if (kind == LINE_MANIFEST) held->manifest = true;
+    if (kind == LINE_CHECKPOINT) held->checkpoint = true;
     if (kind != LINE_LATER) good = fwrite(line, 1, (size_t)n, to) == (size_t)n;
   }
   free(line);
   return good && !ferror(from) && fflush(to) == 0 && fsync(fileno(to)) == 0;
 }
 
-static bool rewind_file(tool_sink *sink, const char *temporary, const char *run, int64_t step, bool *held) {
+static bool rewind_file(tool_sink *sink, const char *temporary, const char *run, int64_t step, tool_held *held) {
   FILE *from = fopen(sink->path, "r"), *to = fopen(temporary, "w");
   bool good = from && to && copy_lines(from, to, run, step, held);
   int kept = errno;
@@ -104,9 +108,9 @@ static bool rewind_file(tool_sink *sink, const char *temporary, const char *run,
   return good;
 }
 
-int tool_sink_rewind(tool_sink *sink, const char *run, int64_t step, bool *held) {
+int tool_sink_rewind(tool_sink *sink, const char *run, int64_t step, tool_held *held) {
   struct stat facts;
-  *held = false;
+  *held = (tool_held){false, false};
   if (sink->fd <= STDERR_FILENO || fstat(sink->fd, &facts) != 0 || !S_ISREG(facts.st_mode)) return TOOL_DONE;
   size_t room = strlen(sink->path) + 5;
   char *temporary = malloc(room);
@@ -122,15 +126,21 @@ int tool_sink_rewind(tool_sink *sink, const char *run, int64_t step, bool *held)
 
 int tool_sink_write(tool_sink *sink, const char *line, size_t n_bytes) {
   size_t done = 0;
+  if (sink->failed) return TOOL_STORAGE;
   while (sink->fd >= 0 && done < n_bytes) {
     ssize_t n = write(sink->fd, line + done, n_bytes - done);
     if (n < 0 && errno == EINTR) continue;
+    sink->failed = n < 0;
     if (n < 0)
       return tool_fail(TOOL_STORAGE, TOOL_E_METRIC_WRITE, "%s: a record cannot be written: %s", sink->path,
                        strerror(errno));
     done += (size_t)n;
   }
   return TOOL_DONE;
+}
+
+void tool_sink_sync(const tool_sink *sink) {
+  if (sink->fd > STDERR_FILENO) fsync(sink->fd);
 }
 
 void tool_sink_close(tool_sink *sink) {

@@ -9,6 +9,7 @@
 #include "../common/format.h"
 #include "../common/host.h"
 #include "../common/messages.h"
+#include "checkpoints.h"
 #include "train.h"
 
 static int compile(training *t) {
@@ -32,15 +33,17 @@ static int compile(training *t) {
 /* What SEXPGPU_MEMORY allows against what the run will take. */
 static int check_memory(const training *t) {
   const sexp_description *about = sexp_program_describe(t->program);
-  int64_t state = 2 * (about->parameter_bytes + about->state_bytes), need = state + about->step_bytes;
+  int64_t state = 2 * (about->parameter_bytes + about->state_bytes), copy = checkpoints_copy_bytes(t);
+  int64_t need = state + about->step_bytes + copy;
   double allowed = t->settings->memory_gib * 1073741824.0;
   if (allowed <= 0 || (double)need <= allowed) return TOOL_DONE;
-  char all[32], of[32], step[32], kept[32];
+  char all[32], of[32], step[32], kept[32], copied[32];
   const char *largest = sexp_program_text(t->program, "largest");
   return tool_fail(TOOL_INPUT, TOOL_E_DEVICE_MEMORY,
-                   "the run needs %s, SEXPGPU_MEMORY allows %s: parameters and state, held twice, %s; a step %s\n%s",
+                   "the run needs %s, SEXPGPU_MEMORY allows %s: parameters and state, held twice, %s; a step %s; a "
+                   "checkpoint's copy %s\n%s",
                    tool_bytes(all, need), tool_bytes(of, (int64_t)allowed), tool_bytes(kept, state),
-                   tool_bytes(step, about->step_bytes), largest ? largest : "");
+                   tool_bytes(step, about->step_bytes), tool_bytes(copied, copy), largest ? largest : "");
 }
 
 static int load(training *t) {
@@ -80,7 +83,8 @@ static int describe(training *t) {
   if (status) return status;
   t->records = (tool_records){&t->sink, ckpt_json_new(CKPT_JSON_LINE), t->experiment.slug};
   t->status.run = t->experiment.slug;
-  if (t->records.json && tool_report_make(&t->report, s->file, t->program, t->run, &t->experiment, &t->mode))
+  if (t->records.json && tool_report_make(&t->report, s->file, t->program, t->run, &t->experiment, &t->mode,
+                                           checkpoints_copy_bytes(t)))
     return TOOL_DONE;
   return tool_no_memory();
 }
@@ -107,12 +111,17 @@ static int announce_run(training *t) {
   return status;
 }
 
-/* A stream that holds the run already goes on after the checkpoint's step: no record twice, none missing. */
+/* A stream that holds the run already goes on after the checkpoint's step: no record twice, none missing. That of the
+ * checkpoint itself may be: a run that was killed had it still to write. */
 static int announce(training *t) {
-  bool resumed = t->resume.checkpoint != NULL, held = false;
+  bool resumed = t->resume.checkpoint != NULL;
+  tool_held held = {false, false};
   int64_t step = t->resume.start.step;
   int status = resumed ? tool_sink_rewind(&t->sink, t->experiment.slug, step, &held) : TOOL_DONE;
-  if (!status && !held) status = announce_run(t);
+  if (!status && !held.manifest) status = announce_run(t);
+  if (!status && held.manifest && !held.checkpoint)
+    status =
+        tool_record_checkpoint(&t->records, step, ckpt_checkpoint_experiment(t->resume.checkpoint)->digest);
   if (!status && resumed)
     status = tool_record_annotation(&t->records, "resumed from", step, t->resume.name, t->resume.metadata);
   if (!status) status = tool_record_timing(&t->records, "perf/engine", step, 0, t->report.machine);
@@ -138,12 +147,13 @@ static int prepare_and_train(training *t) {
   tool_print_messages(t->messages);
   print_report(t);
   if (t->settings->explain) return TOOL_DONE;
-  if ((status = tool_sink_open(&t->sink, t->settings->metrics))) return status;
+  if ((status = tool_sink_open(&t->sink, t->settings->metrics)) || (status = checkpoints_prepare(t))) return status;
   if ((status = announce(t))) return status;
   return train(t);
 }
 
 static void release(training *t) {
+  run_writer_free(&t->writer);
   free(t->overrides);
   tool_resume_free(&t->resume);
   tool_report_free(&t->report);
@@ -170,12 +180,13 @@ int main(int argc, char **argv) {
   run_settings settings;
   bool exit_now = false;
   signal(SIGBUS, on_lost_pages);
+  signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit of its size is an error of its write */
   int status = run_settings_read(&settings, argc, argv, &exit_now);
   if (!status && !exit_now) {
     training t = {.settings = &settings,
                   .mode = {settings.strict, settings.portable},
                   .host = tool_host(),
-                  .sink = {-1, NULL},
+                  .sink = {.fd = -1},
                   .last_checkpoint_step = -1};
     t.status.path = settings.status;
     t.progress.shown = !settings.quiet && isatty(STDERR_FILENO);

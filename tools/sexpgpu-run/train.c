@@ -10,6 +10,7 @@
 #include "../common/failure.h"
 #include "../common/format.h"
 #include "../common/messages.h"
+#include "checkpoints.h"
 
 static volatile sig_atomic_t stop_signal;
 
@@ -27,36 +28,6 @@ static int64_t records_done(const training *t) {
   sexp_position position;
   sexp_run_position(t->run, &position);
   return position.records;
-}
-
-static int record_checkpoint(training *t, int64_t step) {
-  char metadata[CKPT_SHA256_TEXT + 32];
-  snprintf(metadata, sizeof metadata, "{\"digest\": \"%s\"}", t->last_digest);
-  return tool_record_annotation(&t->records, "checkpoint", step, t->last_checkpoint, metadata);
-}
-
-/* An older checkpoint that could not be removed is a warning: the new one is whole. */
-static int write_checkpoint(training *t, int64_t step) {
-  const sexp_description *about = sexp_program_describe(t->program);
-  ckpt_write_options options = CKPT_WRITE_OPTIONS;
-  options.keep = about->checkpoint_keep;
-  ckpt_written written;
-  ckpt_error error;
-  char created[32];
-  tool_clock_text(created);
-  tool_status_set(&t->status, "checkpointing");
-  tool_experiment_update(&t->experiment, t->run);
-  t->experiment.record.created = created;
-  ckpt_status status = ckpt_checkpoint_write(&written, t->location, &t->experiment.record, &options, &error);
-  t->experiment.record.created = NULL;
-  if (status != CKPT_OK) return tool_fail_ckpt(&error);
-  if (written.prune.code[0]) fprintf(stderr, "warning: %s: %s\n", written.prune.code, written.prune.message);
-  snprintf(t->last_checkpoint, sizeof t->last_checkpoint, "step-%" PRId64, step);
-  memcpy(t->last_digest, written.digest, sizeof t->last_digest);
-  t->last_checkpoint_step = step;
-  t->progress.last_checkpoint = t->status.last_checkpoint = t->last_checkpoint;
-  tool_status_set(&t->status, "running");
-  return record_checkpoint(t, step);
 }
 
 static int record_step(training *t, const sexp_step *step) {
@@ -79,18 +50,12 @@ static void show_step(training *t, const sexp_step *step) {
   tool_progress_draw(&t->progress, step, records);
 }
 
-/* The checkpoint that a stop leaves behind, where there is a place for one and it is not there yet. */
-static int final_checkpoint(training *t, int64_t step) {
-  if (!t->location || t->last_checkpoint_step == step) return TOOL_DONE;
-  return write_checkpoint(t, step);
-}
-
 static int stop(training *t, int64_t step) {
   int number = stop_signal;
   const char *name = number == SIGINT ? "SIGINT" : "SIGTERM";
   tool_progress_clear(&t->progress);
   tool_status_set(&t->status, "stopping");
-  int status = final_checkpoint(t, step);
+  int status = checkpoints_end(t, step);
   int recorded = tool_record_annotation(&t->records, "stopped", step, name, NULL);
   fprintf(stderr, "stopped by %s after step %" PRId64 "%s%s\n", name, step,
           t->last_checkpoint[0] ? ", checkpoint " : "", t->last_checkpoint);
@@ -133,14 +98,17 @@ static int fail_step(training *t, sexp_status why) {
   t->status.error_code = first ? first->code : NULL;
   t->status.error_message = first ? first->message : NULL;
   sexp_run_position(t->run, &position);
-  if (position.step > 0) final_checkpoint(t, position.step);
+  if (position.step > 0) checkpoints_end(t, position.step);
   return status;
 }
 
+/* The last step's checkpoint is the one that the run leaves behind: nothing goes on beside it. */
 static int after_step(training *t, const sexp_step *step) {
+  bool due = step->checkpoint && t->location && step->step < sexp_program_describe(t->program)->steps;
   int status = record_step(t, step);
-  if (!status && step->checkpoint && t->location) status = write_checkpoint(t, step->step);
-  if (status) final_checkpoint(t, step->step);
+  if (!status) status = checkpoints_poll(t, step->step);
+  if (!status && due) status = checkpoints_begin(t, step->step);
+  if (status) checkpoints_end(t, step->step);
   show_step(t, step);
   return status;
 }
@@ -174,6 +142,6 @@ int train(training *t) {
     if (status) return status;
     if (stop_signal && step.step < about->steps) return stop(t, step.step);
   }
-  int status = final_checkpoint(t, step.step);
+  int status = checkpoints_end(t, step.step);
   return status ? status : end(t, &step, tool_clock_s() - started_s);
 }

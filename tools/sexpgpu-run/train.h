@@ -10,6 +10,7 @@
 #include "../common/sink.h"
 #include "../common/status.h"
 #include "settings.h"
+#include "writer.h"
 
 typedef struct training {
   const run_settings *settings;
@@ -19,6 +20,7 @@ typedef struct training {
   sexp_program *program;
   sexp_run *run;
   ckpt_location *location; /* NULL: no checkpoints */
+  run_writer writer;
   tool_resume resume;
   tool_experiment experiment;
   tool_report report;
@@ -29,6 +31,10 @@ typedef struct training {
   const char **overrides; /* owned */
   char last_checkpoint[32], last_digest[CKPT_SHA256_TEXT];
   int64_t last_checkpoint_step; /* -1: none yet */
+  int n_failed_checkpoints;     /* in a row */
+  ckpt_error checkpoint_error;  /* of the last that failed; its text is in the status */
+  bool has_unrecorded;          /* no record tells of the writer's result yet */
+  bool has_said_wait;
 } training;
 
 /* Trains to the end, or to a signal. The exit status. */
