@@ -78,7 +78,7 @@ LIBCKPT_HEADERS := libckpt/ckpt.h libckpt/ckpt_checkpoint.h libckpt/ckpt_json.h 
 
 COMMON_SOURCES := \
   tools/common/clock.c tools/common/experiment.c tools/common/failure.c tools/common/format.c \
-  tools/common/host.c tools/common/messages.c tools/common/paths.c tools/common/progress.c tools/common/records.c \
+  tools/common/host.c tools/common/kept.c tools/common/messages.c tools/common/paths.c tools/common/progress.c tools/common/records.c \
   tools/common/report.c tools/common/resume.c tools/common/settings.c tools/common/sink.c tools/common/status.c
 RUN_SOURCES := tools/sexpgpu-run/checkpoints.c tools/sexpgpu-run/main.c tools/sexpgpu-run/settings.c \
   tools/sexpgpu-run/train.c tools/sexpgpu-run/writer.c

@@ -56,6 +56,7 @@ static int load(training *t) {
   if (t->resume.checkpoint) options.start = &t->resume.start;
   tool_status_set(&t->status, "loading");
   sexp_status status = sexp_run_new(&t->run, &t->messages, t->program, &options, &t->host);
+  tool_kept_settle(t->kept);
   return status == SEXP_OK ? TOOL_DONE : tool_fail_sexp(status, t->messages);
 }
 
@@ -139,8 +140,17 @@ static int gather_overrides(training *t) {
   return TOOL_DONE;
 }
 
+static int open_host(training *t) {
+  const sexp_host inner = tool_host();
+  t->kept = tool_kept_new(&inner);
+  if (!t->kept) return tool_no_memory();
+  t->host = tool_kept_host(t->kept);
+  return TOOL_DONE;
+}
+
 static int prepare_and_train(training *t) {
   int status = TOOL_DONE;
+  if ((status = open_host(t))) return status;
   if ((status = open_location(t)) || (status = open_checkpoint(t))) return status;
   if ((status = compile(t)) || (status = check_checkpoint(t)) || (status = gather_overrides(t))) return status;
   if ((status = check_memory(t)) || (status = load(t)) || (status = describe(t))) return status;
@@ -164,6 +174,7 @@ static void release(training *t) {
   sexp_run_free(t->run);
   sexp_program_free(t->program);
   sexp_messages_free(t->messages);
+  tool_kept_free(t->kept);
 }
 
 /* A mapped data file that another program cuts off while it is read leaves pages without a file behind them. */
@@ -185,7 +196,6 @@ int main(int argc, char **argv) {
   if (!status && !exit_now) {
     training t = {.settings = &settings,
                   .mode = {settings.strict, settings.portable},
-                  .host = tool_host(),
                   .sink = {.fd = -1},
                   .last_checkpoint_step = -1};
     t.status.path = settings.status;

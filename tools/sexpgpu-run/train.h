@@ -3,6 +3,7 @@
 #define RUN_TRAIN_H
 
 #include "../common/experiment.h"
+#include "../common/kept.h"
 #include "../common/progress.h"
 #include "../common/records.h"
 #include "../common/report.h"
@@ -15,7 +16,8 @@
 typedef struct training {
   const run_settings *settings;
   tool_mode mode;
-  sexp_host host;
+  tool_kept *kept;
+  sexp_host host; /* that keeps files */
   sexp_messages *messages;
   sexp_program *program;
   sexp_run *run;
