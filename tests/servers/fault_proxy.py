@@ -98,7 +98,7 @@ class FaultProxy:
 
     def fail(self, name, of=None, times=1, after=0, bytes=0, seconds=0.0):
         """The fault `name` happens to the next `times` requests (None: all) of the kind `of` (None: any kind), when
-        `after` of them have passed. Several of a kind happen one after another."""
+        `after` of them have passed. Several happen one after another, in the order of these calls."""
         assert name in FAULTS, name
         with self.lock:
             self.faults.append([Fault(name, of, bytes, seconds), after, times])
@@ -121,7 +121,7 @@ class FaultProxy:
                     continue
                 if after > 0:
                     entry[1] -= 1
-                    continue
+                    return None
                 entry[2] = None if times is None else times - 1
                 self.failed[fault.name] += 1
                 return fault
