@@ -6,20 +6,24 @@
         proxy.requests["part"], proxy.failed["503"]  # how many there were
 
 Faults (`bytes` and `seconds` are settings of fail):
-    delay         waits `seconds` and goes on                     hang         takes the request and never answers
-    500 503 429   answers so itself, with the error's XML         reset        takes the request, then resets (RST)
-    cut-request   ends both connections after `bytes` of the      lost-answer  the server acts, the client gets a reset
-                  request's body have gone to the server          cut-answer   ends after `bytes` of the answer
-    truncate      leaves out the last `bytes` of the answer's     trickle      sends the answer's body `bytes` at a time,
-                  body and ends                                                `seconds` apart
-    flip          changes the byte at `bytes` of the answer's     flip-request changes a byte of the request's body
-                  body
+    delay          waits `seconds` and goes on
+    hang           takes the request and never answers
+    500 503 429    takes the request and answers so, with the error's XML
+    200            the same with the status 200, as S3 may at the end of an upload
+    reset          takes the request and resets the connection (RST)
+    lost-answer    the server acts on the request, the client gets a reset
+    cut-request    ends both connections after `bytes` of the request's body have gone to the server
+    cut-answer     ends after `bytes` of the answer, its head included
+    truncate       leaves out the last `bytes` of the answer's body and ends
+    trickle        sends the answer's body `bytes` at a time, `seconds` apart
+    flip           changes the byte at `bytes` of the answer's body
+    flip-request   changes the first byte of the request's body
 
 A request's kind: put get head remove list; of multipart uploads begin part complete abort parts uploads; other."""
 import collections, socket, struct, threading, urllib.parse
 
-CODES = {"500": ("500 Internal Server Error", "InternalError"), "503": ("503 Service Unavailable", "SlowDown"),
-         "429": ("429 Too Many Requests", "TooManyRequests")}
+CODES = {"200": ("200 OK", "InternalError"), "500": ("500 Internal Server Error", "InternalError"),
+         "503": ("503 Service Unavailable", "SlowDown"), "429": ("429 Too Many Requests", "TooManyRequests")}
 FAULTS = ("delay", "hang", "reset", "lost-answer", "cut-request", "cut-answer", "truncate", "trickle", "flip",
           "flip-request", *CODES)
 Fault = collections.namedtuple("Fault", "name of bytes seconds")
