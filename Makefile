@@ -76,6 +76,12 @@ LIBCKPT_SOURCES := \
 LIBCKPT_HEADERS := libckpt/ckpt.h libckpt/ckpt_checkpoint.h libckpt/ckpt_json.h libckpt/ckpt_s3.h \
   libckpt/ckpt_status.h
 
+LIBCHOICES_SOURCES := \
+  libchoices/candidates.c libchoices/compare.c libchoices/error.c libchoices/json.c libchoices/key.c libchoices/kinds.c \
+  libchoices/memory.c libchoices/record.c libchoices/record_object.c libchoices/record_print.c \
+  libchoices/record_read.c libchoices/record_stream.c libchoices/request.c libchoices/sha256.c libchoices/utf8.c
+LIBCHOICES_HEADERS := libchoices/choices.h libchoices/choices_record.h libchoices/choices_status.h
+
 COMMON_SOURCES := \
   tools/common/clock.c tools/common/experiment.c tools/common/failure.c tools/common/format.c \
   tools/common/host.c tools/common/kept.c tools/common/messages.c tools/common/paths.c tools/common/progress.c tools/common/records.c \
@@ -105,6 +111,7 @@ ALL_CFLAGS := -std=c17 $(OPTIMIZE) -g -ffp-contract=off -fno-math-errno -fPIC -p
 ALL_LDFLAGS := -pthread $(SANITIZERS) $(LDFLAGS)
 LIBS_SEXP := -lcrypto -lm
 LIBS_CKPT := -ljansson -lz -lcurl -lexpat -lcrypto
+LIBS_CHOICES := -lsqlite3 -ljansson -lcrypto
 LIBS_TEST := -lcmocka -lmpfr -lgmp
 
 MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null)
@@ -132,10 +139,12 @@ objects = $(patsubst %.c,$(O)/%.o,$(1))
 level_objects = $(foreach level,$(LEVELS),$(patsubst %.c,$(O)/%.$(level).o,$(LIBSEXP_LEVEL_SOURCES)))
 LIBSEXP_OBJECTS := $(call objects,$(LIBSEXP_SOURCES)) $(level_objects) $(if $(PRELUDE),$(O)/libsexp/lang/prelude.o)
 LIBCKPT_OBJECTS := $(call objects,$(LIBCKPT_SOURCES))
+LIBCHOICES_OBJECTS := $(call objects,$(LIBCHOICES_SOURCES))
 COMMON_OBJECTS := $(call objects,$(COMMON_SOURCES))
 
 LIBSEXP := $(O)/libsexp.a
 LIBCKPT := $(O)/libckpt.a
+LIBCHOICES := $(O)/libchoices.a
 COMMON := $(O)/libcommon.a
 
 UNIT_TESTS := $(patsubst tests/%.c,$(O)/tests/%,$(sort $(wildcard tests/unit/test_*.c tests/op/test_*.c \
@@ -152,8 +161,9 @@ REPLAYS := $(patsubst %,$(O)/tests/fuzz/%,$(FUZZERS))
 
 .PHONY: libs all demo test tests golden docs check-math bench asan ubsan tsan fuzz tidy format install uninstall dist clean help \
   dependencies configuration
-libs: $(LIBSEXP) $(LIBCKPT) $(COMMON)
-all: configuration $(LIBSEXP) $(LIBCKPT) $(patsubst %,$(O)/bin/%,$(TOOLS)) $(O)/libsexp.so $(O)/libckpt.so
+libs: $(LIBSEXP) $(LIBCKPT) $(LIBCHOICES) $(COMMON)
+all: configuration $(LIBSEXP) $(LIBCKPT) $(LIBCHOICES) $(patsubst %,$(O)/bin/%,$(TOOLS)) $(O)/libsexp.so $(O)/libckpt.so \
+  $(O)/libchoices.so
 	$(Q)ln -sfn $(HASH)/bin $(BUILD)/bin && ln -sfn $(HASH) $(BUILD)/lib && ln -sfn $(HASH)/tests $(BUILD)/test
 
 configuration:
@@ -182,8 +192,9 @@ $(O)/libsexp/lang/prelude.o: $(O)/libsexp/lang/prelude.c
 
 $(LIBSEXP): $(LIBSEXP_OBJECTS)
 $(LIBCKPT): $(LIBCKPT_OBJECTS)
+$(LIBCHOICES): $(LIBCHOICES_OBJECTS)
 $(COMMON): $(COMMON_OBJECTS)
-$(LIBSEXP) $(LIBCKPT) $(COMMON):
+$(LIBSEXP) $(LIBCKPT) $(LIBCHOICES) $(COMMON):
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
@@ -196,11 +207,15 @@ $(O)/libckpt.so: $(LIBCKPT_OBJECTS) libckpt/exports.map
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libckpt.so.0 -Wl,--version-script=libckpt/exports.map \
 	  -o $@ $(LIBCKPT_OBJECTS) $(LIBS_CKPT)
+$(O)/libchoices.so: $(LIBCHOICES_OBJECTS) libchoices/exports.map
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libchoices.so.0 -Wl,--version-script=libchoices/exports.map \
+	  -o $@ $(LIBCHOICES_OBJECTS) $(LIBS_CHOICES)
 
-$(O)/bin/sexpgpu-run: $(call objects,$(RUN_SOURCES)) $(COMMON) $(LIBSEXP) $(LIBCKPT)
+$(O)/bin/sexpgpu-run: $(call objects,$(RUN_SOURCES)) $(COMMON) $(LIBSEXP) $(LIBCKPT) $(LIBCHOICES)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_SEXP) $(LIBS_CKPT)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES)
 
 # Needs libckpt alone: of libcommon it takes what does without libsexp.
 $(O)/bin/sexpgpu-checkpoint: $(call objects,$(CHECKPOINT_SOURCES)) $(COMMON) $(LIBCKPT)
@@ -210,13 +225,13 @@ $(O)/bin/sexpgpu-checkpoint: $(call objects,$(CHECKPOINT_SOURCES)) $(COMMON) $(L
 
 # ---- tests ---------------------------------------------------------------------------------------
 
-TEST_LINK = $(TEST_COMMON) $(COMMON) $(LIBSEXP) $(LIBCKPT)
+TEST_LINK = $(TEST_COMMON) $(COMMON) $(LIBSEXP) $(LIBCKPT) $(LIBCHOICES)
 $(O)/tests/%: $(O)/tests/%.o $(TEST_LINK)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(TEST_LINK) $(LIBS_TEST) $(LIBS_SEXP) $(LIBS_CKPT) -ldl
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(TEST_LINK) $(LIBS_TEST) $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES) -ldl
 $(REPLAYS): $(O)/tests/fuzz/%: $(O)/tests/fuzz/%.o $(O)/tests/fuzz/replay.o $(TEST_LINK)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(O)/tests/fuzz/replay.o $(TEST_LINK) $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_TEST)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(O)/tests/fuzz/replay.o $(TEST_LINK) $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES) $(LIBS_TEST)
 .SECONDARY:
 
 dependencies:
@@ -258,7 +273,7 @@ fuzz: dependencies
 fuzzers: $(patsubst %,$(O)/fuzz/%,$(FUZZERS))
 $(O)/fuzz/%: $(O)/tests/fuzz/%.o $(TEST_LINK)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $< $(TEST_LINK) $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_TEST)
+	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $< $(TEST_LINK) $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES) $(LIBS_TEST)
 
 # ---- style ---------------------------------------------------------------------------------------
 
@@ -279,23 +294,25 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include \
 	  $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	install -m 755 $(patsubst %,$(O)/bin/%,$(TOOLS)) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 $(LIBSEXP) $(LIBCKPT) $(DESTDIR)$(PREFIX)/lib
+	install -m 644 $(LIBSEXP) $(LIBCKPT) $(LIBCHOICES) $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(O)/libsexp.so $(DESTDIR)$(PREFIX)/lib/libsexp.so.0
 	install -m 755 $(O)/libckpt.so $(DESTDIR)$(PREFIX)/lib/libckpt.so.0
+	install -m 755 $(O)/libchoices.so $(DESTDIR)$(PREFIX)/lib/libchoices.so.0
 	ln -sf libsexp.so.0 $(DESTDIR)$(PREFIX)/lib/libsexp.so
 	ln -sf libckpt.so.0 $(DESTDIR)$(PREFIX)/lib/libckpt.so
-	install -m 644 $(LIBSEXP_HEADERS) $(LIBCKPT_HEADERS) $(DESTDIR)$(PREFIX)/include
+	ln -sf libchoices.so.0 $(DESTDIR)$(PREFIX)/lib/libchoices.so
+	install -m 644 $(LIBSEXP_HEADERS) $(LIBCKPT_HEADERS) $(LIBCHOICES_HEADERS) $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(MANPAGES) $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 tools/common/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sexpgpu-run
 	install -m 644 tools/sexpgpu-checkpoint/completion.bash \
 	  $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sexpgpu-checkpoint
-	for name in sexp ckpt; do sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
+	for name in sexp ckpt choices; do sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
 	  lib$$name/lib$$name.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/lib$$name.pc || exit 1; done
 
 uninstall:
 	cd $(DESTDIR)$(PREFIX) && rm -f $(patsubst %,bin/%,$(TOOLS)) lib/libsexp.a lib/libckpt.a lib/libsexp.so* \
-	  lib/libckpt.so* lib/pkgconfig/libsexp.pc lib/pkgconfig/libckpt.pc \
-	  $(patsubst %,include/%,$(notdir $(LIBSEXP_HEADERS) $(LIBCKPT_HEADERS))) $(patsubst %,share/bash-completion/completions/%,$(TOOLS)) \
+	  lib/libckpt.so* lib/libchoices.a lib/libchoices.so* lib/pkgconfig/libsexp.pc lib/pkgconfig/libckpt.pc lib/pkgconfig/libchoices.pc \
+	  $(patsubst %,include/%,$(notdir $(LIBSEXP_HEADERS) $(LIBCKPT_HEADERS) $(LIBCHOICES_HEADERS))) $(patsubst %,share/bash-completion/completions/%,$(TOOLS)) \
 	  $(patsubst %,share/man/man1/%,$(notdir $(MANPAGES)))
 
 dist: ; git archive --format=tar.gz --prefix=sexpgpu-$(VERSION)/ -o $(BUILD)/sexpgpu-$(VERSION).tar.gz HEAD

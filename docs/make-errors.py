@@ -3,15 +3,15 @@
 import ast, os, re
 
 os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-TABLES = ("libsexp/base/errors.def", "libckpt/errors.def", "tools/common/errors.def")
+TABLES = ("libsexp/base/errors.def", "libckpt/errors.def", "libchoices/errors.def", "tools/common/errors.def")
 FAMILIES = {
     "READ": "Reading source text and IR text", "EVAL": "Evaluating the language", "TYPE": "Element types",
     "SHAPE": "Shapes", "PARAM": "Parameters", "GRAD": "Gradients", "KNOB": "Knobs and variants", "RUN": "Runs",
-    "DATA": "Data sources and file formats", "LOAD": "Loaded weights", "CKPT": "Checkpoints", "S3": "Object storage",
+    "DATA": "Data sources and file formats", "LOAD": "Loaded weights", "CKPT": "Checkpoints", "S3": "Object storage", "CHOICE": "Choices",
     "ENV": "Options and environment", "METRIC": "Metrics and status", "DEVICE": "Devices",
 }
 STRING = r'((?:"(?:[^"\\]|\\.)*"\s*)+)'
-ROW = re.compile(r"^(?:SX|CKPT)_ERROR\((\w+),\s*\"?(\d+)\"?,\s*(\w+),\s*" + STRING + r",\s*" + STRING + r",\s*" + STRING
+ROW = re.compile(r"^(?:SX|CKPT|CHOICES)_ERROR\((\w+),\s*\"?(\d+)\"?,\s*(\w+),\s*" + STRING + r",\s*" + STRING + r",\s*" + STRING
                  + r"\)", re.M)
 
 

@@ -67,8 +67,8 @@ bool ch_candidates_read(choices_row *row, const char **expected, const json_t *l
   if (!json_is_array(list)) return false;
   choices_candidate *candidates = ch_arena_take(memory, json_array_size(list), sizeof *candidates);
   if (!candidates) return true; /* the arena remembers */
-  json_array_foreach(list, index, item)
-    if (!read_candidate(&candidates[index], expected, row->kind, item, memory)) return false;
+  json_array_foreach(list, index,
+                     item) if (!read_candidate(&candidates[index], expected, row->kind, item, memory)) return false;
   row->candidates = candidates;
   row->n_candidates = json_array_size(list);
   return true;

@@ -17,7 +17,8 @@
 extern "C" {
 #endif
 
-/* ---- what a run asks for ------------------------------------------------------------------------------------------- */
+/* ---- what a run asks for -------------------------------------------------------------------------------------------
+ */
 
 /* The value of --choices or SEXPGPU_CHOICES. */
 typedef struct choices_request {
@@ -33,7 +34,8 @@ choices_status choices_request_parse(choices_request *out, const char *text, cho
 choices_status choices_request_check(const choices_request *request, bool deterministic, bool bf16_between_nodes,
                                      choices_error *error);
 
-/* ---- pinning --------------------------------------------------------------------------------------------------------- */
+/* ---- pinning
+ * --------------------------------------------------------------------------------------------------------- */
 
 /* A choice that a run needs, with what this device offers for it. */
 typedef struct choices_need {
@@ -53,7 +55,7 @@ typedef struct choices_pinning {
   const choices_device *device; /* this one */
   const choices_need *needs;
   size_t n_needs;
-  unsigned fresh; /* kinds that are chosen again: choices_request.kinds */
+  unsigned fresh;                /* kinds that are chosen again: choices_request.kinds */
   choices_takes_function *takes; /* NULL: a value is taken that stands among the offers */
   void *context;
 } choices_pinning;
@@ -77,26 +79,28 @@ void choices_pins_note_measured(choices_pins *pins, const char *kind, const char
 /* Says whether every need was consumed and nothing pinned was measured: else E-CHOICE-023, naming the first. */
 choices_status choices_pins_audit(const choices_pins *pins, choices_error *error);
 
-/* ---- the level of reproduction ----------------------------------------------------------------------------------------- */
+/* ---- the level of reproduction
+ * ----------------------------------------------------------------------------------------- */
 
 typedef struct choices_run {
   const choices_device *device; /* this one */
   bool chooses;                 /* false: it makes no choice (the CPU) */
   int64_t numerics;             /* of a device that makes none */
   bool deterministic;
-  bool resumed;                 /* goes on from a checkpoint */
-  const char *recorded;         /* device of the record that it is pinned to; NULL: of none */
-  bool fresh;                   /* some or all kinds are chosen again although there is a record */
-  unsigned fresh_kinds;         /* which; 0 with fresh: all */
-  size_t n_probes, n_match;     /* bit probes made and equal; 0 0: none */
-  const char *mismatch;         /* what the first unequal probe is of; NULL: none */
-  const choices_error *store;   /* why choices are not remembered; NULL: they are */
+  bool resumed;               /* goes on from a checkpoint */
+  const char *recorded;       /* device of the record that it is pinned to; NULL: of none */
+  bool fresh;                 /* some or all kinds are chosen again although there is a record */
+  unsigned fresh_kinds;       /* which; 0 with fresh: all */
+  size_t n_probes, n_match;   /* bit probes made and equal; 0 0: none */
+  const char *mismatch;       /* what the first unequal probe is of; NULL: none */
+  const choices_error *store; /* why choices are not remembered; NULL: they are */
 } choices_run;
 
 /* 1, 2 or 3, and the words that follow it in the determinism line: "2: any CPU repeats …". */
 int choices_level(char *words, size_t n_words, const choices_run *run);
 
-/* ---- the store ------------------------------------------------------------------------------------------------------------ */
+/* ---- the store
+ * ------------------------------------------------------------------------------------------------------------ */
 
 typedef struct choices_store choices_store;
 
@@ -176,11 +180,16 @@ typedef struct choices_filter {
 choices_status choices_store_record(choices_record **out, choices_store *store, const choices_filter *filter,
                                     bool measurements, choices_error *error);
 
-typedef enum choices_conflict { CHOICES_CONFLICT_REFUSE, CHOICES_CONFLICT_KEEP, CHOICES_CONFLICT_REPLACE } choices_conflict;
+typedef enum choices_conflict {
+  CHOICES_CONFLICT_REFUSE,
+  CHOICES_CONFLICT_KEEP,
+  CHOICES_CONFLICT_REPLACE
+} choices_conflict;
 typedef struct choices_imported {
   size_t n_added, n_same, n_kept, n_replaced;
 } choices_imported;
-/* All rows of a record, or none: one transaction. Another value under a key of the store is a conflict: E-CHOICE-017. */
+/* All rows of a record, or none: one transaction. Another value under a key of the store is a conflict: E-CHOICE-017.
+ */
 choices_status choices_store_import(choices_imported *out, choices_store *store, const choices_record *record,
                                     choices_conflict conflict, choices_error *error);
 
@@ -198,10 +207,11 @@ choices_status choices_store_remove(size_t *n_removed, choices_store *store, con
 /* Reads all of it: SQLite's integrity check, foreign keys, the schema, every value. `tell` is called for each problem;
  * *n_problems is their number. */
 typedef void choices_problem_function(void *context, const char *problem);
-choices_status choices_store_check(size_t *n_problems, choices_store *store, choices_problem_function *tell, void *context,
-                                   choices_error *error);
+choices_status choices_store_check(size_t *n_problems, choices_store *store, choices_problem_function *tell,
+                                   void *context, choices_error *error);
 
-/* ---- measuring -------------------------------------------------------------------------------------------------------------- */
+/* ---- measuring
+ * -------------------------------------------------------------------------------------------------------------- */
 
 typedef enum choices_ran { CHOICES_RAN, CHOICES_RAN_OUT_OF_MEMORY, CHOICES_RAN_REFUSED } choices_ran;
 
@@ -220,11 +230,11 @@ typedef struct choices_measuring {
 } choices_measuring;
 
 typedef struct choices_decision {
-  size_t index;                /* the candidate to use */
-  const char *value;           /* borrowed from values */
-  const char *reason;          /* static: "remembered", "the only candidate", "ahead", "first: none is ahead by enough" */
-  bool hit, stored;            /* found in the store; another process may have stored it */
-  double ahead;                /* of the first candidate, negative: not measured */
+  size_t index;       /* the candidate to use */
+  const char *value;  /* borrowed from values */
+  const char *reason; /* static: "remembered", "the only candidate", "ahead", "first: none is ahead by enough" */
+  bool hit, stored;   /* found in the store; another process may have stored it */
+  double ahead;       /* of the first candidate, negative: not measured */
   choices_bits bits;
   choices_candidate *candidates; /* as measured; owned, n of them; NULL for a hit */
   size_t n_candidates;

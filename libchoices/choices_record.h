@@ -26,7 +26,8 @@ extern "C" {
 
 /* ---- what is decided ------------------------------------------------------------------------------------------- */
 
-/* A kind of choice. In stores and streams a kind goes by `name`, in choices objects and on command lines by `member`. */
+/* A kind of choice. In stores and streams a kind goes by `name`, in choices objects and on command lines by `member`.
+ */
 typedef struct choices_kind {
   const char *name, *member; /* "convolution", "convolutions" */
   bool is_map;               /* one value a key; else one a run */
@@ -43,11 +44,11 @@ const choices_kind *choices_kinds(size_t *n_out);
 
 /* The facts of a device that a choice was made on. All but the GPU's name are part of every key. */
 typedef struct choices_device {
-  const char *device;    /* "compute_90 with 132 multiprocessors, cuBLAS 130101, …": what level 2 needs to hold */
-  const char *gpu;       /* the marketing name; NULL: unknown. In no key: equal silicon has several */
-  const char *libraries; /* names and versions as loaded, a JSON object; NULL: unknown */
-  int64_t driver;        /* the driver's API version; 0: unknown */
-  int64_t capability;    /* compute capability: 90; 0: unknown */
+  const char *device;      /* "compute_90 with 132 multiprocessors, cuBLAS 130101, …": what level 2 needs to hold */
+  const char *gpu;         /* the marketing name; NULL: unknown. In no key: equal silicon has several */
+  const char *libraries;   /* names and versions as loaded, a JSON object; NULL: unknown */
+  int64_t driver;          /* the driver's API version; 0: unknown */
+  int64_t capability;      /* compute capability: 90; 0: unknown */
   int64_t multiprocessors; /* as seen by the process (MIG, MPS); 0: unknown */
 } choices_device;
 
@@ -73,16 +74,16 @@ typedef struct choices_candidate {
 
 /* One decision. */
 typedef struct choices_row {
-  size_t device;   /* which of the record's devices */
+  size_t device;          /* which of the record's devices */
   const char *kind, *key; /* key "": the one value that a choices object has of this kind */
   const char *executable; /* identity of the executable, where the key holds it; else "" */
   const char *mode;       /* the modes that are part of the key, "" for the ordinary ones */
   const char *value;      /* "split 8", "4" */
   bool is_json;           /* value is JSON that is no string (a number, null); else plain text */
   /* How it was decided; not part of the decision. */
-  const char *measured, *tool, *reason; /* "2026-11-29T12:00:00Z", what measured it, why; NULL: unknown */
-  double ahead;                         /* of the runner-up: 0.072 is 7.2 percent; negative: unknown */
-  choices_bits bits;                    /* whether candidates' outputs differ */
+  const char *measured, *tool, *reason;              /* "2026-11-29T12:00:00Z", what measured it, why; NULL: unknown */
+  double ahead;                                      /* of the runner-up: 0.072 is 7.2 percent; negative: unknown */
+  choices_bits bits;                                 /* whether candidates' outputs differ */
   int64_t executable_n_bytes, executable_modified_s; /* 0: unknown */
   const choices_candidate *candidates;
   size_t n_candidates;
@@ -146,12 +147,18 @@ choices_status choices_record_measurements(char **out, const choices_record *rec
  * NULL: out of memory. */
 const char *choices_record_digest(choices_record *record);
 
-/* ---- differences --------------------------------------------------------------------------------------------------- */
+/* ---- differences ---------------------------------------------------------------------------------------------------
+ */
 
-typedef enum choices_difference { CHOICES_EQUAL, CHOICES_VALUES_DIFFER, CHOICES_ONLY_LEFT, CHOICES_ONLY_RIGHT } choices_difference;
+typedef enum choices_difference {
+  CHOICES_EQUAL,
+  CHOICES_VALUES_DIFFER,
+  CHOICES_ONLY_LEFT,
+  CHOICES_ONLY_RIGHT
+} choices_difference;
 
-/* Of one key; rows are NULL for the device facts (kind "device") and other members of an object (kind "graph", …), whose
- * texts are left and right. */
+/* Of one key; rows are NULL for the device facts (kind "device") and other members of an object (kind "graph", …),
+ * whose texts are left and right. */
 typedef struct choices_compared {
   choices_difference difference;
   const char *device; /* the device it is of; "" where both records have one device */

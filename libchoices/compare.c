@@ -51,8 +51,7 @@ static void compare_facts(comparing *c, const choices_record *left, const choice
     const ch_fact *a = i < left->n_facts ? &left->facts[i] : NULL, *b = k < right->n_facts ? &right->facts[k] : NULL;
     int order = !a ? 1 : !b ? -1 : strcmp(a->name, b->name);
     const char *name = order <= 0 ? a->name : b->name;
-    if (strcmp(name, "device") != 0)
-      compare_fact(c, name, order <= 0 ? a->text : NULL, order >= 0 ? b->text : NULL);
+    if (strcmp(name, "device") != 0) compare_fact(c, name, order <= 0 ? a->text : NULL, order >= 0 ? b->text : NULL);
     i += order <= 0;
     k += order >= 0;
   }
@@ -129,7 +128,11 @@ static void compare_rows(comparing *c, const side *left, const side *right) {
     const side_row *b = k < right->record->n_rows ? &right->rows[k] : NULL;
     int order = !a ? 1 : !b ? -1 : order_of(a, b, objects);
     const side_row *named = order <= 0 ? a : b;
-    choices_compared compared = {CHOICES_EQUAL,      named->device, named->row->kind, named->key, order <= 0 ? a->row->value : NULL,
+    choices_compared compared = {CHOICES_EQUAL,
+                                 named->device,
+                                 named->row->kind,
+                                 named->key,
+                                 order <= 0 ? a->row->value : NULL,
                                  order >= 0 ? b->row->value : NULL};
     compared.difference = differs(compared.left, compared.right);
     if (compared.difference == CHOICES_EQUAL && a->row->is_json != b->row->is_json)

@@ -40,7 +40,8 @@ size_t ch_record_device(choices_record *record, const choices_device *device, co
     if (ch_device_same(&record->devices[i], device)) return i;
   void *devices = ch_grow(record->devices, record->n_devices, &record->device_room, sizeof *record->devices);
   if (devices) record->devices = devices;
-  void *extras = ch_grow(record->device_extras, record->n_devices, &record->device_extra_room, sizeof *record->device_extras);
+  void *extras =
+      ch_grow(record->device_extras, record->n_devices, &record->device_extra_room, sizeof *record->device_extras);
   if (extras) record->device_extras = extras;
   if (!devices || !extras) return SIZE_MAX;
   ch_arena *memory = &record->memory;

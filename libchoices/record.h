@@ -23,13 +23,13 @@ struct choices_record {
   size_t n_costs, cost_room;
   bool is_object;
   choices_object object;
-  unsigned maps; /* kinds whose map stands in the object, empty or not */
+  unsigned maps;  /* kinds whose map stands in the object, empty or not */
   ch_fact *facts; /* sorted by name */
   size_t n_facts;
   const char **needed; /* members that the object says bear on bits */
   size_t n_needed;
   const char *object_text, *identity_text; /* of an object */
-  char *text; /* made when asked for */
+  char *text;                              /* made when asked for */
   char digest[CH_SHA256_TEXT];
 };
 

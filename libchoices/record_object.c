@@ -125,7 +125,8 @@ choices_status ch_object_read(choices_record *record, const char *name, const js
   return keep_texts(record, object, error);
 }
 
-/* ---- making one ---------------------------------------------------------------------------------------------------- */
+/* ---- making one ----------------------------------------------------------------------------------------------------
+ */
 
 static json_t *value_json(const choices_row *row) {
   return row->is_json ? json_loads(row->value, JSON_DECODE_ANY, NULL) : json_string(row->value);

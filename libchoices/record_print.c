@@ -31,7 +31,8 @@ const char *choices_record_digest(choices_record *record) {
   return record->digest;
 }
 
-/* ---- a part of a record ---------------------------------------------------------------------------------------------- */
+/* ---- a part of a record
+ * ---------------------------------------------------------------------------------------------- */
 
 static bool names_device(const choices_record *record, size_t index, const char *device) {
   char number[32];
@@ -57,8 +58,7 @@ static choices_status add_selected(choices_record *to, const choices_record *fro
       if (from->costs[k].device == i && !ch_record_add_cost(to, &cost)) return ch_no_memory(error);
     }
   }
-  if (device && to->n_devices == 0)
-    return ch_fail(error, CH_E_RECORD_NONE, NULL, 0, "no device is \"%s\"", device);
+  if (device && to->n_devices == 0) return ch_fail(error, CH_E_RECORD_NONE, NULL, 0, "no device is \"%s\"", device);
   return CHOICES_OK;
 }
 

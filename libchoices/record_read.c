@@ -94,7 +94,8 @@ choices_status choices_record_parse(choices_record **out, const char *name, cons
   return status;
 }
 
-/* ---- files --------------------------------------------------------------------------------------------------------- */
+/* ---- files ---------------------------------------------------------------------------------------------------------
+ */
 
 static choices_status read_all(ch_text *to, FILE *file, const char *name, choices_error *error) {
   char bytes[16384];

@@ -26,7 +26,8 @@ const char *ch_bits_word(choices_bits bits) { return bits_words[bits]; }
 int ch_state_read(const char *word) { return word_index(state_words, 4, word); }
 int ch_bits_read(const char *word) { return word_index(bits_words, 3, word); }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct reader {
   choices_record *record;
@@ -79,8 +80,8 @@ static choices_status read_version(const reader *r) {
 
 /* A header without a device stands for a store that has none. */
 static choices_status read_header(const reader *r, size_t *device) {
-  static const char *const known[] = {"record", "version", "device", "gpu", "driver", "libraries", "compute_capability",
-                                      "multiprocessors"};
+  static const char *const known[] = {
+      "record", "version", "device", "gpu", "driver", "libraries", "compute_capability", "multiprocessors"};
   choices_device facts = {0};
   const json_t *libraries = json_object_get(r->line, "libraries");
   choices_status status = read_version(r);
@@ -139,8 +140,19 @@ static choices_status read_measurement(const reader *r, choices_row *row) {
 }
 
 static choices_status read_choice(const reader *r, size_t device) {
-  static const char *const known[] = {"record", "kind", "key",    "executable", "mode",
-                                      "value",  "ahead", "bits", "measured", "tool", "reason", "executable_bytes", "executable_modified",
+  static const char *const known[] = {"record",
+                                      "kind",
+                                      "key",
+                                      "executable",
+                                      "mode",
+                                      "value",
+                                      "ahead",
+                                      "bits",
+                                      "measured",
+                                      "tool",
+                                      "reason",
+                                      "executable_bytes",
+                                      "executable_modified",
                                       "candidates"};
   choices_row row = {.device = device, .executable = "", .mode = "", .ahead = -1};
   choices_status status = read_decision(r, &row);
@@ -175,7 +187,8 @@ choices_status ch_stream_read(choices_record *record, const char *name, const js
   return choice ? read_choice(&r, *device) : read_cost(&r, *device);
 }
 
-/* ---- printing ------------------------------------------------------------------------------------------------------ */
+/* ---- printing ------------------------------------------------------------------------------------------------------
+ */
 
 static void put_text(ch_text *to, const char *name, const char *text) {
   if (!text) return;
@@ -241,7 +254,8 @@ void ch_stream_put(ch_text *to, const choices_record *record, bool measurements)
   if (record->n_devices == 0) put_header(to, NULL, NULL);
   for (size_t i = 0; i < record->n_devices; i++) {
     put_header(to, &record->devices[i], record->device_extras[i]);
-    for (; row < record->n_rows && record->rows[row].device == i; row++) put_choice(to, &record->rows[row], measurements);
+    for (; row < record->n_rows && record->rows[row].device == i; row++)
+      put_choice(to, &record->rows[row], measurements);
     for (; cost < record->n_costs && record->costs[cost].device == i; cost++) {
       if (!measurements) continue;
       ch_text_add(to, "{\"record\": \"cost\"");

@@ -7,8 +7,10 @@ static const unsigned long least[5] = {0, 0, 0x80, 0x800, 0x10000};
 
 size_t ch_utf8_length(const unsigned char *bytes, size_t n_bytes) {
   if (bytes[0] < 0x80) return 1;
-  size_t n = bytes[0] >= 0xf0 && bytes[0] < 0xf8 ? 4 : bytes[0] >= 0xe0 && bytes[0] < 0xf0 ? 3
-           : bytes[0] >= 0xc0 && bytes[0] < 0xe0 ? 2 : 0;
+  size_t n = bytes[0] >= 0xf0 && bytes[0] < 0xf8   ? 4
+             : bytes[0] >= 0xe0 && bytes[0] < 0xf0 ? 3
+             : bytes[0] >= 0xc0 && bytes[0] < 0xe0 ? 2
+                                                   : 0;
   if (n == 0 || n > n_bytes) return 0;
   unsigned long point = bytes[0] & (0x7fu >> n);
   for (size_t i = 1; i < n; i++) {

@@ -6,7 +6,7 @@ set -eu
 packages() {
   for purpose; do
     case $purpose in
-    build) echo gcc make libc6-dev libjansson-dev zlib1g-dev libssl-dev libcurl4-openssl-dev libexpat1-dev ;;
+    build) echo gcc make libc6-dev libjansson-dev zlib1g-dev libssl-dev libcurl4-openssl-dev libexpat1-dev libsqlite3-dev ;;
     test) echo libcmocka-dev libmpfr-dev libgmp-dev python3 python3-numpy python3-jsonschema python3-swift openssl jq man-db \
       dataset-fashion-mnist bible-kjv bible-kjv-text ;;
     demo) echo dataset-fashion-mnist ;;

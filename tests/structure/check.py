@@ -52,7 +52,7 @@ for name in files(".c", ".h"):
             problems.append(f"{name} includes {quoted}")
 check("include direction", problems)
 for name in files(".c", ".h"):
-    if name.startswith("tools/") and re.search(r'#include "[./]*lib(sexp|ckpt)/(?!sexp\.h|ckpt\.h)', read(name)):
+    if name.startswith("tools/") and re.search(r'#include "[./]*lib(sexp|ckpt|choices)/(?!sexp\.h|ckpt\.h|choices\.h)', read(name)):
         problems.append(f"{name} includes an internal header of a library")
 check("tools use public headers", problems)
 
@@ -60,13 +60,13 @@ check("tools use public headers", problems)
 BANNED = {"exit", "_exit", "getenv", "secure_getenv", "printf", "puts", "putchar", "system", "strcpy", "strcat",
           "sprintf", "gets", "rand", "srand", "setlocale", "strtok", "signal", "popen", "time", "localtime",
           "exp", "expf", "log", "logf", "pow", "powf", "sin", "sinf", "cos", "cosf", "tanh", "tanhf", "erf", "erff"}
-ALLOWED = {"libsexp": set(), "libckpt": set()}
-for lib, prefix in (("libsexp", "sexp_"), ("libckpt", "ckpt_")):
+ALLOWED = {"libsexp": set(), "libckpt": set(), "libchoices": set()}
+for lib, prefix in (("libsexp", "sexp_"), ("libckpt", "ckpt_"), ("libchoices", "choices_")):
     so = f"{build}/lib/{lib}.so"
     out = subprocess.run(["nm", "-D", "--defined-only", so], capture_output=True, text=True)
     names = [line.split()[-1] for line in out.stdout.splitlines()]
     check(f"{lib} exports", [n for n in names if not n.startswith(prefix)] or ([] if names else ["nothing exported"]))
-    header = read(f"{lib}/{prefix[:-1]}.h") + ("".join(read(n) for n in files(".h") if n.startswith("libckpt/ckpt_")) if lib == "libckpt" else "")
+    header = read(f"{lib}/{prefix[:-1]}.h") + "".join(read(n) for n in files(".h") if n.startswith(f"{lib}/{prefix}"))
     check(f"{lib} declares what it exports", [n for n in names if not re.search(rf"\b{n}\b", header)])
     archive = f"{build}/lib/{lib}.a"
     out = subprocess.run(["nm", "-u", archive], capture_output=True, text=True)
@@ -93,7 +93,8 @@ for name in (n for n in sources if n.endswith(".c") and n not in LONG):
             begin = None
 check("functions have at most 80 lines", long)
 check("headers of the API have at most 400 lines",
-      [n for n in ("libsexp/sexp.h", "libckpt/ckpt.h", "libckpt/ckpt_checkpoint.h", "libckpt/ckpt_json.h") if read(n).count("\n") > 400])
+      [n for n in ("libsexp/sexp.h", "libckpt/ckpt.h", "libckpt/ckpt_checkpoint.h", "libckpt/ckpt_json.h",
+                     "libchoices/choices.h", "libchoices/choices_record.h") if read(n).count("\n") > 400])
 undone = re.compile(r"\b(todo|fixme|xxx|hack|not (yet )?implemented|stub|placeholder|for now)\b", re.I)
 check("nothing is left undone", [f"{n}: {m.group(0)}" for n in files(".c", ".h", ".sexp", ".sh", ".py", ".def", "Makefile")
                                  if not n.startswith("tests/structure/") for m in [undone.search(read(n))] if m])
@@ -105,7 +106,7 @@ check("headers guard themselves", [n for n in sources if n.endswith(".h") and "#
 rows = []
 for table in files("errors.def"):
     rows += [(area, number, name, table) for area, number, name in
-             re.findall(r'^(?:SX|CKPT)_ERROR\((\w+),\s*"?(\d+)"?,\s*(\w+)', read(table), re.M)]
+             re.findall(r'^(?:SX|CKPT|CHOICES)_ERROR\((\w+),\s*"?(\d+)"?,\s*(\w+)', read(table), re.M)]
 codes = [f"E-{a}-{n}" for a, n, _, _ in rows]
 check("error codes are unique", sorted({c for c in codes if codes.count(c) > 1}))
 page = read("docs/errors.md") if os.path.exists("docs/errors.md") else ""

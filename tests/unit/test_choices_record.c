@@ -7,17 +7,17 @@
 #include "../common/choices.h"
 #include "../common/cmocka_all.h"
 
-#define CUDA                                                                                                         \
-  "{\"convolutions\": {\"Weight Spec { batch: 512, height: 8 } bf16\": \"engine 47 knobs 0=3 2=3 5=3 14=2\"}, "      \
+#define CUDA                                                                                                           \
+  "{\"convolutions\": {\"Weight Spec { batch: 512, height: 8 } bf16\": \"engine 47 knobs 0=3 2=3 5=3 14=2\"}, "        \
   "\"device\": \"compute_90 with 132 multiprocessors, cuBLAS 130101\", \"graph\": \"sha256:12\", \"node_gradients\": " \
-  "null, \"numerics\": 1, \"products\": {\"Product { batch: 1, m: 768 } f32\": \"split 8\"}, \"recompute\": 10.99, " \
+  "null, \"numerics\": 1, \"products\": {\"Product { batch: 1, m: 768 } f32\": \"split 8\"}, \"recompute\": 10.99, "   \
   "\"stacking\": 4, \"strict\": false}"
 #define CPU "{\"device\": \"cpu, numerics 1\", \"graph\": \"sha256:ab\", \"numerics\": 1, \"strict\": false}"
-#define STREAM                                                                                                     \
-  "{\"record\": \"choices\", \"version\": 1, \"device\": \"compute_80\", \"gpu\": \"A\", \"driver\": 13000, "      \
+#define STREAM                                                                                                        \
+  "{\"record\": \"choices\", \"version\": 1, \"device\": \"compute_80\", \"gpu\": \"A\", \"driver\": 13000, "         \
   "\"libraries\": {\"cublas\": 130101, \"nvrtc\": \"13.0\"}, \"compute_capability\": 80, \"multiprocessors\": 108}\n" \
-  "{\"record\": \"choice\", \"kind\": \"convolution\", \"key\": \"Weight\", \"value\": \"engine 47\"}\n"            \
-  "{\"record\": \"choice\", \"kind\": \"stacking\", \"key\": \"graph sha256:12 candidates 1 2 4\", "               \
+  "{\"record\": \"choice\", \"kind\": \"convolution\", \"key\": \"Weight\", \"value\": \"engine 47\"}\n"              \
+  "{\"record\": \"choice\", \"kind\": \"stacking\", \"key\": \"graph sha256:12 candidates 1 2 4\", "                  \
   "\"executable\": \"build-id ab\", \"mode\": \"optimize off\", \"value\": 4}\n"
 
 static choices_record *parse(const char *text) {
@@ -59,13 +59,16 @@ static void objects_print_back(void **state) {
 /* Order, white space and spelling of numbers carry no meaning; unknown members do, and are kept. */
 static void canonical(void **state) {
   (void)state;
-  choices_record *record = parse("{\"strict\":true,\"stacking\":2,\n\"recompute\":1.10e1,\"device\":\"d\\u00e9\\/\","
-                                 "\"zeta\":[1.0,1e3,0.1,{\"b\":1,\"a\":[]}],\"host\":\"h\"}");
-  assert_string_equal(choices_record_text(record),
-                      "{\"device\": \"d\xc3\xa9/\", \"host\": \"h\", \"recompute\": 11, \"stacking\": 2, \"strict\": true, "
-                      "\"zeta\": [1, 1000, 0.1, {\"a\": [], \"b\": 1}]}");
-  choices_record *other = parse("{\"device\": \"d\xc3\xa9/\", \"recompute\": 11, \"stacking\": 2, \"strict\": true, "
-                                "\"timings\": {\"a\": 3}, \"zeta\": [1, 1000, 0.1, {\"a\": [], \"b\": 1}]}");
+  choices_record *record = parse(
+      "{\"strict\":true,\"stacking\":2,\n\"recompute\":1.10e1,\"device\":\"d\\u00e9\\/\","
+      "\"zeta\":[1.0,1e3,0.1,{\"b\":1,\"a\":[]}],\"host\":\"h\"}");
+  assert_string_equal(
+      choices_record_text(record),
+      "{\"device\": \"d\xc3\xa9/\", \"host\": \"h\", \"recompute\": 11, \"stacking\": 2, \"strict\": true, "
+      "\"zeta\": [1, 1000, 0.1, {\"a\": [], \"b\": 1}]}");
+  choices_record *other = parse(
+      "{\"device\": \"d\xc3\xa9/\", \"recompute\": 11, \"stacking\": 2, \"strict\": true, "
+      "\"timings\": {\"a\": 3}, \"zeta\": [1, 1000, 0.1, {\"a\": [], \"b\": 1}]}");
   assert_string_equal(choices_record_digest(record), choices_record_digest(other));
   choices_record_free(record);
   choices_record_free(other);
@@ -77,7 +80,8 @@ static void objects_in_other_records(void **state) {
       "{\"version\": 1, \"slug\": \"a\", \"choices\": " CUDA ", \"seal\": \"s\"}\n",
       "{\"device\": \"x\", \"choices\": " CUDA "}",
       "{\"record\": \"annotation\", \"name\": \"lowering\", \"metadata\": {\"device\": \"x\", \"choices\": " CUDA "}}",
-      "{\"record\": \"manifest\", \"choices\": " CPU "}\n{\"record\": \"value\", \"name\": \"a\"}\n"
+      "{\"record\": \"manifest\", \"choices\": " CPU
+      "}\n{\"record\": \"value\", \"name\": \"a\"}\n"
       "{\"record\": \"annotation\", \"metadata\": {\"choices\": " CUDA "}}\n{\"record\": \"value\"}\n"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     choices_record *record = parse(texts[i]);
@@ -166,20 +170,33 @@ static void malformed(void **state) {
       {false, "{\"record\": \"choices\", \"device\": \"d\"}", "E-CHOICE-004", "\"version\""},
       {false, "{\"record\": \"choices\", \"version\": 1, \"gpu\": \"d\"}", "E-CHOICE-004", "\"device\""},
       {false, "{\"record\": \"choices\", \"version\": 1, \"device\": \"d\", \"driver\": -1}", "E-CHOICE-004", "driver"},
-      {false, "{\"record\": \"choices\", \"version\": 1, \"device\": \"d\", \"libraries\": 1}", "E-CHOICE-004", "object"},
+      {false, "{\"record\": \"choices\", \"version\": 1, \"device\": \"d\", \"libraries\": 1}", "E-CHOICE-004",
+       "object"},
       {false, "{\"record\": \"choice\", \"kind\": \"k\", \"key\": \"k\", \"value\": 1}", "E-CHOICE-004", "header"},
       {true, "{\"record\": \"other\"}", "E-CHOICE-004", "other"},
       {true, "[]", "E-CHOICE-004", "an object a line"},
       {true, "{\"record\": \"choice\", \"key\": \"k\", \"value\": 1}", "E-CHOICE-004", "\"kind\""},
       {true, "{\"record\": \"choice\", \"kind\": \"k\", \"value\": 1}", "E-CHOICE-004", "\"key\""},
       {true, "{\"record\": \"choice\", \"kind\": \"k\", \"key\": \"k\"}", "E-CHOICE-004", "\"value\""},
-      {true, "{\"record\": \"choice\", \"kind\": \"stacking\", \"key\": \"k\", \"value\": \"4\"}", "E-CHOICE-004", "integer"},
-      {true, "{\"record\": \"choice\", \"kind\": \"k\", \"key\": \"k\", \"value\": 1, \"bits\": \"x\"}", "E-CHOICE-004", "neutral"},
-      {true, "{\"record\": \"choice\", \"kind\": \"k\", \"key\": \"k\", \"value\": 1, \"ahead\": -1}", "E-CHOICE-004", "ahead"},
-      {true, "{\"record\": \"choice\", \"kind\": \"k\", \"key\": \"k\", \"value\": 1, \"candidates\": 1}", "E-CHOICE-004", "array"},
-      {true, "{\"record\": \"choice\", \"kind\": \"k\", \"key\": \"k\", \"value\": 1, \"candidates\": [{\"value\": 1}]}", "E-CHOICE-004", "state"},
-      {true, "{\"record\": \"choice\", \"kind\": \"k\", \"key\": \"k\", \"value\": 1, \"candidates\": [{\"value\": 1, \"state\": \"failed\", \"probe\": \"0\"}]}", "E-CHOICE-004", "16 hexadecimal"},
-      {true, "{\"record\": \"choice\", \"kind\": \"k\", \"key\": \"k\", \"value\": 1, \"candidates\": [{\"value\": 1, \"state\": \"failed\", \"samples_ns\": [-1]}]}", "E-CHOICE-004", "samples"},
+      {true, "{\"record\": \"choice\", \"kind\": \"stacking\", \"key\": \"k\", \"value\": \"4\"}", "E-CHOICE-004",
+       "integer"},
+      {true, "{\"record\": \"choice\", \"kind\": \"k\", \"key\": \"k\", \"value\": 1, \"bits\": \"x\"}", "E-CHOICE-004",
+       "neutral"},
+      {true, "{\"record\": \"choice\", \"kind\": \"k\", \"key\": \"k\", \"value\": 1, \"ahead\": -1}", "E-CHOICE-004",
+       "ahead"},
+      {true, "{\"record\": \"choice\", \"kind\": \"k\", \"key\": \"k\", \"value\": 1, \"candidates\": 1}",
+       "E-CHOICE-004", "array"},
+      {true,
+       "{\"record\": \"choice\", \"kind\": \"k\", \"key\": \"k\", \"value\": 1, \"candidates\": [{\"value\": 1}]}",
+       "E-CHOICE-004", "state"},
+      {true,
+       "{\"record\": \"choice\", \"kind\": \"k\", \"key\": \"k\", \"value\": 1, \"candidates\": [{\"value\": 1, "
+       "\"state\": \"failed\", \"probe\": \"0\"}]}",
+       "E-CHOICE-004", "16 hexadecimal"},
+      {true,
+       "{\"record\": \"choice\", \"kind\": \"k\", \"key\": \"k\", \"value\": 1, \"candidates\": [{\"value\": 1, "
+       "\"state\": \"failed\", \"samples_ns\": [-1]}]}",
+       "E-CHOICE-004", "samples"},
       {true, "{\"record\": \"cost\", \"key\": \"k\"}", "E-CHOICE-004", "time_ns"},
       {true, "{\"record\": \"cost\", \"time_ns\": 1}", "E-CHOICE-004", "\"key\""},
   };
@@ -224,7 +241,8 @@ static void made(void **state) {
 static void selected(void **state) {
   (void)state;
   choices_error error;
-  choices_record *record = parse(STREAM "{\"record\": \"choices\", \"version\": 1, \"device\": \"other\"}\n"), *part = NULL;
+  choices_record *record = parse(STREAM "{\"record\": \"choices\", \"version\": 1, \"device\": \"other\"}\n"),
+                 *part = NULL;
   choices_expect_ok(choices_record_select(&part, record, "other", NULL, &error), &error);
   assert_string_equal(choices_record_text(part), "{\"record\": \"choices\", \"version\": 1, \"device\": \"other\"}\n");
   choices_record_free(part);
@@ -262,16 +280,20 @@ static void compares(const char *left, const char *right, const char *expected, 
 static void compared(void **state) {
   (void)state;
   compares(CUDA, CUDA, "", (choices_comparison){.n_compared = 5});
-  compares("{\"device\": \"a\", \"stacking\": 4, \"products\": {\"p\": \"split 8\", \"q\": \"x\"}, \"strict\": false}",
-           "{\"device\": \"b\", \"stacking\": 1, \"products\": {\"q\": \"x\", \"r\": \"y\"}, \"strict\": true, \"zeta\": 1}",
-           "![] device : a | b\n![] strict : false | true\n>[] zeta : - | 1\n"
-           "<[] product p: split 8 | -\n>[] product r: - | y\n![] stacking : 4 | 1\n",
-           (choices_comparison){.n_compared = 4, .n_differ = 1, .n_only_left = 1, .n_only_right = 1, .facts_differ = true});
-  compares("{\"device\": \"compute_80\", \"graph\": \"sha256:12\", \"stacking\": 2, \"convolutions\": {\"Weight\": \"engine 47\"}}",
-           STREAM, "![] stacking graph sha256:12 candidates 1 2 4: 2 | 4\n",
-           (choices_comparison){.n_compared = 2, .n_differ = 1});
-  compares(STREAM "{\"record\": \"choices\", \"version\": 1, \"device\": \"x\"}\n{\"record\": \"choice\", \"kind\": "
-                  "\"recompute\", \"key\": \"device\", \"value\": 9}",
+  compares(
+      "{\"device\": \"a\", \"stacking\": 4, \"products\": {\"p\": \"split 8\", \"q\": \"x\"}, \"strict\": false}",
+      "{\"device\": \"b\", \"stacking\": 1, \"products\": {\"q\": \"x\", \"r\": \"y\"}, \"strict\": true, \"zeta\": 1}",
+      "![] device : a | b\n![] strict : false | true\n>[] zeta : - | 1\n"
+      "<[] product p: split 8 | -\n>[] product r: - | y\n![] stacking : 4 | 1\n",
+      (choices_comparison){.n_compared = 4, .n_differ = 1, .n_only_left = 1, .n_only_right = 1, .facts_differ = true});
+  compares(
+      "{\"device\": \"compute_80\", \"graph\": \"sha256:12\", \"stacking\": 2, \"convolutions\": {\"Weight\": \"engine "
+      "47\"}}",
+      STREAM, "![] stacking graph sha256:12 candidates 1 2 4: 2 | 4\n",
+      (choices_comparison){.n_compared = 2, .n_differ = 1});
+  compares(STREAM
+           "{\"record\": \"choices\", \"version\": 1, \"device\": \"x\"}\n{\"record\": \"choice\", \"kind\": "
+           "\"recompute\", \"key\": \"device\", \"value\": 9}",
            STREAM, "<[x] recompute device: 9 | -\n", (choices_comparison){.n_compared = 3, .n_only_left = 1});
 }
 
@@ -325,11 +347,19 @@ static void files(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(objects_print_back),    cmocka_unit_test(canonical),        cmocka_unit_test(objects_in_other_records),
-      cmocka_unit_test(streams_print_back),    cmocka_unit_test(streams_keep_all), cmocka_unit_test(repeats_and_conflicts),
-      cmocka_unit_test(malformed),             cmocka_unit_test(levels_are_limited), cmocka_unit_test(made),
-      cmocka_unit_test(selected),              cmocka_unit_test(compared),         cmocka_unit_test(key_members),
-      cmocka_unit_test(requests),              cmocka_unit_test(files)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(objects_print_back),
+                                     cmocka_unit_test(canonical),
+                                     cmocka_unit_test(objects_in_other_records),
+                                     cmocka_unit_test(streams_print_back),
+                                     cmocka_unit_test(streams_keep_all),
+                                     cmocka_unit_test(repeats_and_conflicts),
+                                     cmocka_unit_test(malformed),
+                                     cmocka_unit_test(levels_are_limited),
+                                     cmocka_unit_test(made),
+                                     cmocka_unit_test(selected),
+                                     cmocka_unit_test(compared),
+                                     cmocka_unit_test(key_members),
+                                     cmocka_unit_test(requests),
+                                     cmocka_unit_test(files)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../libchoices/choices.h"
 #include "failure.h"
 
 #ifdef __clang__
@@ -35,30 +36,17 @@ static char *make_slug(const char *path, const char *base, const sexp_descriptio
   return slug;
 }
 
-/* Canonical JSON: sorted keys, no space. */
-static char *make_choices(const sexp_description *about, const sexp_engine *engine, const tool_mode *mode) {
-  ckpt_json *json = ckpt_json_new(CKPT_JSON_LINE);
-  if (!json) return NULL;
-  ckpt_json_begin_object(json);
-  ckpt_json_key(json, "device");
-  ckpt_json_string(json, engine->device);
-  ckpt_json_key(json, "graph");
-  ckpt_json_string(json, about->identity);
-  ckpt_json_key(json, "numerics");
-  ckpt_json_integer(json, 1);
-  if (mode->portable) {
-    ckpt_json_key(json, "portable");
-    ckpt_json_bool(json, true);
-  }
-  ckpt_json_key(json, "strict");
-  ckpt_json_bool(json, mode->strict);
-  ckpt_json_end_object(json);
-  size_t n_bytes = 0;
-  const char *text = ckpt_json_text(json, &n_bytes);
-  char *copy = text ? strdup(text) : NULL;
-  if (copy && n_bytes && copy[n_bytes - 1] == '\n') copy[n_bytes - 1] = 0;
-  ckpt_json_free(json);
-  return copy;
+/* The choices object of this run, and its digest. */
+static bool make_choices(tool_experiment *experiment, const sexp_description *about, const sexp_engine *engine,
+                         const tool_mode *mode) {
+  const choices_object object = {engine->device, about->identity, 1, mode->strict, mode->portable};
+  choices_record *record = NULL;
+  if (choices_record_make(&record, &object, NULL, 0, NULL, 0, NULL) != CHOICES_OK) return false;
+  const char *digest = choices_record_digest(record);
+  experiment->choices = strdup(choices_record_text(record));
+  if (digest) snprintf(experiment->choices_digest, sizeof experiment->choices_digest, "%s", digest);
+  choices_record_free(record);
+  return experiment->choices && digest;
 }
 
 /* A path as records tell it, kept with the experiment; NULL: out of memory. */
@@ -126,12 +114,8 @@ int tool_experiment_init(tool_experiment *experiment, const sexp_program *progra
   size_t n_data = sexp_run_datas(run, &datas);
   sexp_engine engine;
   sexp_run_engine(run, &engine);
-  *experiment = (tool_experiment){.path = path,
-                                  .slug = slug ? strdup(slug) : make_slug(path, slug_base, about),
-                                  .choices = make_choices(about, &engine, mode)};
-  if (!experiment->slug || !experiment->choices || !take_memory(experiment, about, n_data) ||
-      ckpt_sha256_bytes(experiment->choices_digest, experiment->choices, strlen(experiment->choices), NULL) !=
-          CKPT_OK) {
+  *experiment = (tool_experiment){.path = path, .slug = slug ? strdup(slug) : make_slug(path, slug_base, about)};
+  if (!experiment->slug || !make_choices(experiment, about, &engine, mode) || !take_memory(experiment, about, n_data)) {
     tool_experiment_free(experiment);
     return tool_no_memory();
   }
