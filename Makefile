@@ -67,9 +67,9 @@ LIBSEXP_HEADERS := libsexp/sexp.h
 PRELUDE := $(sort $(wildcard libsexp/lang/prelude/*.sexp))
 
 LIBCKPT_SOURCES := \
-  libckpt/arrays.c libckpt/canonical.c libckpt/checkpoint.c libckpt/checkpoint_open.c libckpt/compare.c libckpt/copy.c libckpt/digest.c \
+  libckpt/arrays.c libckpt/beside.c libckpt/canonical.c libckpt/checkpoint.c libckpt/checkpoint_open.c libckpt/compare.c libckpt/copy.c libckpt/digest.c \
   libckpt/directory.c libckpt/dtype.c libckpt/error.c libckpt/experiment_read.c libckpt/experiment_write.c \
-  libckpt/file.c libckpt/files.c libckpt/folder.c libckpt/gzip.c libckpt/json_get.c libckpt/json_read.c libckpt/json_write.c \
+  libckpt/file.c libckpt/files.c libckpt/folder.c libckpt/gzip.c libckpt/json_get.c libckpt/json_read.c libckpt/json_write.c libckpt/lane.c \
   libckpt/location.c libckpt/manifest.c libckpt/npy.c libckpt/npz.c libckpt/output.c \
   libckpt/safetensors_index.c libckpt/safetensors_read.c libckpt/safetensors_write.c libckpt/sha256.c \
   libckpt/tensors.c libckpt/utf8.c

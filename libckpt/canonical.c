@@ -4,16 +4,25 @@
 #include "bytes.h"
 #include "dtype.h"
 
+enum { BLOCK = 64 }; /* elements that a loop of known length takes at a time */
+
 #define FLOAT_LOOPS(suffix, type)                                                             \
+  /* infinity - magnitude has its top bit set for a NaN and for nothing else */               \
   static bool has_nan_##suffix(const unsigned char *bytes, size_t n, type infinity) {         \
     const type magnitude = (type)((type) ~(type)0 >> 1);                                      \
-    int found = 0;                                                                            \
-    for (size_t i = 0; i < n; i++) {                                                          \
+    type found = 0;                                                                           \
+    size_t i = 0;                                                                             \
+    for (; i + BLOCK <= n; i += BLOCK) {                                                      \
+      type bits[BLOCK];                                                                       \
+      memcpy(bits, bytes + i * sizeof *bits, sizeof bits);                                    \
+      for (size_t k = 0; k < BLOCK; k++) found |= (type)(infinity - (bits[k] & magnitude));   \
+    }                                                                                         \
+    for (; i < n; i++) {                                                                      \
       type bits;                                                                              \
       memcpy(&bits, bytes + i * sizeof bits, sizeof bits);                                    \
-      found |= (bits & magnitude) > infinity;                                                 \
+      found |= (type)(infinity - (bits & magnitude));                                         \
     }                                                                                         \
-    return found != 0;                                                                        \
+    return found > magnitude;                                                                 \
   }                                                                                           \
   static void replace_nan_##suffix(unsigned char *bytes, size_t n, type infinity, type nan) { \
     const type magnitude = (type)((type) ~(type)0 >> 1);                                      \

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "arrays.h"
+#include "beside.h"
 #include "error.h"
 #include "file.h"
 #include "location.h"
@@ -38,14 +39,40 @@ static ckpt_status write_experiment(ck_output *stage, ckpt_experiment *complete,
   return status;
 }
 
+static ckpt_status write_files(ck_output *stage, const ckpt_experiment *complete, const ckpt_write_options *options,
+                               ckpt_error *error) {
+  uint64_t shard_n_bytes = options->shard_n_bytes;
+  ckpt_status status =
+      write_tensors(stage, "parameters", complete->parameters, complete->n_parameters, shard_n_bytes, error);
+  if (status == CKPT_OK)
+    status = write_tensors(stage, "states", complete->states, complete->n_states, shard_n_bytes, error);
+  return status;
+}
+
+static ckpt_status compute_digest(void *context, ckpt_error *error) {
+  ckpt_experiment *complete = context;
+  return ckpt_digest_arrays(complete->digest, complete->parameters, complete->n_parameters, complete->states,
+                            complete->n_states, error);
+}
+
+/* Whether elements lie in memory, which any number of threads may read. */
+static bool in_memory(const ckpt_array *arrays, size_t n) {
+  bool all = true;
+  for (size_t i = 0; i < n; i++) all = all && arrays[i].data;
+  return all;
+}
+
+/* The digest takes the tensors in another order than the files do: it is computed beside them. */
 static ckpt_status write_stage(ck_output *stage, ckpt_experiment *complete, const ckpt_write_options *options,
                                ckpt_error *error) {
-  const ckpt_array *parameters = complete->parameters, *states = complete->states;
-  size_t n_parameters = complete->n_parameters, n_states = complete->n_states;
-  ckpt_status status = write_tensors(stage, "parameters", parameters, n_parameters, options->shard_n_bytes, error);
-  if (status == CKPT_OK) status = write_tensors(stage, "states", states, n_states, options->shard_n_bytes, error);
-  if (status == CKPT_OK)
-    status = ckpt_digest_arrays(complete->digest, parameters, n_parameters, states, n_states, error);
+  ck_beside digest;
+  bool beside = in_memory(complete->parameters, complete->n_parameters) &&
+                in_memory(complete->states, complete->n_states);
+  if (beside) ck_beside_start(&digest, compute_digest, complete);
+  ckpt_status status = write_files(stage, complete, options, error);
+  ckpt_error *first = status == CKPT_OK ? error : NULL;
+  ckpt_status digested = beside ? ck_beside_join(&digest, first) : CKPT_OK;
+  if (status == CKPT_OK) status = beside ? digested : compute_digest(complete, error);
   if (status == CKPT_OK) status = write_experiment(stage, complete, error);
   return status;
 }
@@ -157,11 +184,20 @@ static ckpt_status verify_digest(const ckpt_checkpoint *checkpoint, ckpt_error *
   return status;
 }
 
-ckpt_status ckpt_checkpoint_verify(const ckpt_checkpoint *checkpoint, ckpt_error *error) {
+static ckpt_status verify_files(void *context, ckpt_error *error) {
+  const ckpt_checkpoint *checkpoint = context;
   const ckpt_experiment *experiment = ckpt_checkpoint_experiment(checkpoint);
-  for (size_t i = 0; i < experiment->n_files; i++) {
-    ckpt_status status = verify_file(checkpoint->folder, &experiment->files[i], error);
-    if (status != CKPT_OK) return status;
-  }
-  return verify_digest(checkpoint, error);
+  ckpt_status status = CKPT_OK;
+  for (size_t i = 0; i < experiment->n_files && status == CKPT_OK; i++)
+    status = verify_file(checkpoint->folder, &experiment->files[i], error);
+  return status;
+}
+
+/* The files' hashes and the digest side by side. Where both differ, it is the file that is told. */
+ckpt_status ckpt_checkpoint_verify(const ckpt_checkpoint *checkpoint, ckpt_error *error) {
+  ck_beside files;
+  ck_beside_start(&files, verify_files, (void *)(uintptr_t)checkpoint);
+  ckpt_status digested = verify_digest(checkpoint, error);
+  ckpt_status status = ck_beside_join(&files, error);
+  return status == CKPT_OK ? digested : status;
 }

@@ -10,7 +10,8 @@ typedef struct ck_files {
   const char *path; /* of the directory, for messages; borrowed */
   bool atomic;      /* each file is written under another name and renamed when it is whole */
   int fd;
-  char *written; /* the name that the open file has */
+  char *written;                 /* the name that the open file has */
+  uint64_t n_written, n_started; /* bytes of it; those on their way to the disk */
 } ck_files;
 
 ckpt_status ck_files_init(ck_files *files, int directory, const char *path, bool atomic, ckpt_error *error);

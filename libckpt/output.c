@@ -5,6 +5,8 @@
 
 #include "error.h"
 
+enum { LEAST_BESIDE = 1 << 16 }; /* bytes whose hash is worth a hand to the other thread */
+
 ckpt_status ck_output_init(ck_output *output, const ck_output_ops *ops, ckpt_error *error) {
   memset(output, 0, sizeof *output);
   output->ops = ops;
@@ -16,6 +18,7 @@ void ck_output_clear(ck_output *output) {
   free(output->name);
   for (size_t i = 0; i < output->n_files; i++) free((void *)(uintptr_t)output->files[i].name);
   free(output->files);
+  ck_lane_free(output->lane);
   ck_sha256_free(output->hash);
   memset(output, 0, sizeof *output);
 }
@@ -34,8 +37,14 @@ ckpt_status ck_output_begin(ck_output *output, const char *name, ckpt_error *err
 }
 
 ckpt_status ck_output_write(ck_output *output, const void *bytes, size_t n_bytes, ckpt_error *error) {
+  bool beside = n_bytes >= LEAST_BESIDE;
+  if (beside && !output->lane) output->lane = ck_lane_new();
+  beside = beside && output->lane;
+  if (beside) ck_lane_give(output->lane, output->hash, bytes, n_bytes);
   ckpt_status status = output->ops->write(output, bytes, n_bytes, error);
-  if (status == CKPT_OK) status = ck_sha256_add(output->hash, bytes, n_bytes, error);
+  ckpt_error *first = status == CKPT_OK ? error : NULL;
+  ckpt_status hashed = beside ? ck_lane_wait(output->lane, first) : CKPT_OK;
+  if (status == CKPT_OK) status = beside ? hashed : ck_sha256_add(output->hash, bytes, n_bytes, error);
   output->size += n_bytes;
   return status;
 }

@@ -3,6 +3,7 @@
 #define CK_OUTPUT_H
 
 #include "ckpt.h"
+#include "lane.h"
 #include "sha256.h"
 
 typedef struct ck_output ck_output;
@@ -19,6 +20,7 @@ typedef struct ck_output_ops {
 struct ck_output {
   const ck_output_ops *ops;
   ck_sha256 *hash; /* of the file that is open */
+  ck_lane *lane;   /* hashes a piece while it is written; NULL: none yet, or none to be had */
   char *name;      /* NULL: none is open */
   uint64_t size;
   ckpt_file_entry *files; /* finished, in the order in which they were; names owned */

@@ -1,11 +1,14 @@
 /* Every system call and every allocation of reading and writing fails once: an error is reported, nothing partial is
- * left, the checkpoint before is whole, and nothing leaks. The calls below take the place of libc's in this program. */
+ * left, the checkpoint before is whole, and nothing leaks. The calls below take the place of libc's in this program. The
+ * library hashes in threads of its own, so the n-th call is not the same one each time; how many there are is. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,14 +31,14 @@
 
 /* ---- The n-th call fails ---- */
 
-static long countdown; /* 0: none fails; 1: the next */
+static atomic_long countdown; /* 0 and below: none fails; 1: the next */
 static int cause;
 static bool calls_fail, memory_fails;
-static unsigned n_failed;
+static atomic_uint n_failed;
 
 static bool fails_now(bool armed) {
-  if (!armed || countdown == 0 || --countdown > 0) return false;
-  n_failed++;
+  if (!armed || atomic_fetch_sub(&countdown, 1) != 1) return false;
+  atomic_fetch_add(&n_failed, 1);
   errno = cause;
   return true;
 }
@@ -97,13 +100,17 @@ int fstat(int fd, struct stat *status) {
   if (fails_now(calls_fail)) return -1;
   REAL(fstat, fd, status);
 }
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *context) {
+  if (fails_now(calls_fail)) return EAGAIN;
+  REAL(pthread_create, thread, attributes, start, context);
+}
 void *mmap(void *address, size_t n, int protection, int flags, int fd, off_t offset) {
   if (fd >= 0 && fails_now(calls_fail)) return MAP_FAILED;
   REAL(mmap, address, n, protection, flags, fd, offset);
 }
 
 /* Sanitizers have allocators of their own; there, memory does not fail (and they look for leaks themselves). */
-static long n_live; /* allocations that were not freed */
+static atomic_long n_live; /* allocations that were not freed */
 #ifndef SANITIZED
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t item);
@@ -127,9 +134,16 @@ void free(void *old) {
 
 /* ---- What is tried ---- */
 
+/* Large enough for its file to be hashed in another thread. */
+static float large[40000];
+
 static ckpt_status write_step(float value, ckpt_error *error) {
   ckpt_location *location = NULL;
   ckpt_experiment experiment = checkpoint_sample(1, value);
+  ckpt_array parameters[3] = {experiment.parameters[0], experiment.parameters[1]};
+  parameters[2] = (ckpt_array){.path = "large", .dtype = CKPT_F32, .rank = 1, .dims = {40000}, .data = large};
+  experiment.parameters = parameters;
+  experiment.n_parameters = 3;
   ckpt_write_options options = {.keep = 1, .shard_n_bytes = 8};
   ckpt_written written;
   ckpt_status status = ckpt_location_open(&location, scratch("run"), true, NULL, error);
