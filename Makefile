@@ -83,9 +83,9 @@ LIBCHOICES_SOURCES := \
 LIBCHOICES_HEADERS := libchoices/choices.h libchoices/choices_record.h libchoices/choices_status.h
 
 COMMON_SOURCES := \
-  tools/common/clock.c tools/common/experiment.c tools/common/failure.c tools/common/format.c \
-  tools/common/host.c tools/common/kept.c tools/common/messages.c tools/common/paths.c tools/common/progress.c tools/common/records.c \
-  tools/common/report.c tools/common/resume.c tools/common/settings.c tools/common/sink.c tools/common/status.c
+  tools/common/clock.c tools/common/engine.c tools/common/experiment.c tools/common/failure.c tools/common/format.c \
+  tools/common/host.c tools/common/kept.c tools/common/messages.c tools/common/paths.c tools/common/progress.c tools/common/recorded.c tools/common/records.c \
+  tools/common/report.c tools/common/resume.c tools/common/seen.c tools/common/settings.c tools/common/sink.c tools/common/status.c tools/common/stop.c
 RUN_SOURCES := tools/sexpgpu-run/checkpoints.c tools/sexpgpu-run/main.c tools/sexpgpu-run/settings.c \
   tools/sexpgpu-run/train.c tools/sexpgpu-run/writer.c
 CHECKPOINT_SOURCES := \
@@ -97,7 +97,11 @@ CHECKPOINT_SOURCES := \
   tools/sexpgpu-checkpoint/prune.c tools/sexpgpu-checkpoint/show.c tools/sexpgpu-checkpoint/table.c \
   tools/sexpgpu-checkpoint/tar.c tools/sexpgpu-checkpoint/tensors.c tools/sexpgpu-checkpoint/verify.c \
   tools/sexpgpu-checkpoint/words.c
-TOOLS := sexpgpu-checkpoint sexpgpu-run
+EVALUATE_SOURCES := \
+  tools/sexpgpu-evaluate/evaluate.c tools/sexpgpu-evaluate/knob.c tools/sexpgpu-evaluate/main.c \
+  tools/sexpgpu-evaluate/output.c tools/sexpgpu-evaluate/place.c tools/sexpgpu-evaluate/settings.c \
+  tools/sexpgpu-evaluate/subject.c tools/sexpgpu-evaluate/watch.c
+TOOLS := sexpgpu-checkpoint sexpgpu-evaluate sexpgpu-run
 
 MANPAGES := tools/sexpgpu-checkpoint/sexpgpu-checkpoint.1 tools/sexpgpu-run/sexpgpu-run.1
 
@@ -213,6 +217,11 @@ $(O)/libchoices.so: $(LIBCHOICES_OBJECTS) libchoices/exports.map
 	  -o $@ $(LIBCHOICES_OBJECTS) $(LIBS_CHOICES)
 
 $(O)/bin/sexpgpu-run: $(call objects,$(RUN_SOURCES)) $(COMMON) $(LIBSEXP) $(LIBCKPT) $(LIBCHOICES)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES)
+
+$(O)/bin/sexpgpu-evaluate: $(call objects,$(EVALUATE_SOURCES)) $(COMMON) $(LIBSEXP) $(LIBCKPT) $(LIBCHOICES)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES)

@@ -1,7 +1,9 @@
 #include "failure.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static const struct {
   const char *code, *hint;
@@ -26,6 +28,13 @@ int tool_fail_ckpt(const ckpt_error *error) {
   fprintf(stderr, "%s: %s\n", error->code, error->message);
   if (error->hint && error->hint[0]) fprintf(stderr, "  hint: %s\n", error->hint);
   return error->status == CKPT_IO ? TOOL_STORAGE : TOOL_INPUT;
+}
+
+/* A listed file that is not there makes a checkpoint that does not verify; any other error of the system leaves it
+ * unread. */
+int tool_status_unverified(const ckpt_error *error) {
+  bool missing = strcmp(error->code, "E-CKPT-011") == 0 && error->errno_value == ENOENT;
+  return error->status == CKPT_IO && !missing ? TOOL_STORAGE : TOOL_NO;
 }
 
 int tool_no_memory(void) {

@@ -24,6 +24,8 @@ typedef enum tool_code {
 int tool_fail(int status, tool_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Prints an error of libckpt; TOOL_STORAGE or TOOL_INPUT. */
 int tool_fail_ckpt(const ckpt_error *error);
+/* Nothing is printed: TOOL_NO for a checkpoint that is not what it says, TOOL_STORAGE for one that cannot be read. */
+int tool_status_unverified(const ckpt_error *error);
 /* Prints E-CKPT-001; TOOL_STORAGE. */
 int tool_no_memory(void);
 

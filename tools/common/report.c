@@ -41,15 +41,20 @@ static void say_model(FILE *to, const sexp_description *about) {
   fputc('\n', to);
 }
 
-static void say_reproduction(FILE *to, const tool_experiment *experiment, const tool_mode *mode) {
-  fprintf(to, "%-19s 2: any CPU repeats these bits with no record (numerics 1)%s%s\n", "determinism",
-          mode->strict ? ", --deterministic" : "", mode->portable ? ", --portable" : "");
+static void say_reproduction(FILE *to, const tool_experiment *experiment, const tool_mode *mode,
+                             const char *determinism) {
+  fprintf(to, "%-19s %s%s%s\n", "determinism", determinism, mode->strict ? ", --deterministic" : "",
+          mode->portable ? ", --portable" : "");
   fprintf(to, "%-19s none to make on a CPU; digest %s\n", "choices", experiment->choices_digest);
 }
 
-static void say_machine(FILE *to, const sexp_description *about, const sexp_run *run, int64_t copy_bytes) {
+static void say_device(FILE *to, const sexp_run *run) {
   sexp_engine engine;
   sexp_run_engine(run, &engine);
+  fprintf(to, "%-19s cpu, %d thread%s, %s\n", "device", engine.threads, tool_plural(engine.threads), engine.simd);
+}
+
+static void say_machine(FILE *to, const sexp_description *about, const sexp_run *run, int64_t copy_bytes) {
   char built[32], nodes[32], bytes[32], bound[32];
   fprintf(to, "%-19s %s nodes, %s after optimization, %s group%s, ", "graph", tool_grouped(built, about->n_nodes_built),
           tool_grouped(nodes, about->n_nodes), tool_grouped(bytes, about->n_groups), tool_plural(about->n_groups));
@@ -59,7 +64,35 @@ static void say_machine(FILE *to, const sexp_description *about, const sexp_run 
           tool_bytes(bound, about->step_bytes_bound), tool_bytes(nodes, about->parameter_bytes + about->state_bytes));
   if (copy_bytes) fprintf(to, "; a checkpoint's copy %s", tool_bytes(bytes, copy_bytes));
   fputc('\n', to);
-  fprintf(to, "%-19s cpu, %d thread%s, %s\n", "device", engine.threads, tool_plural(engine.threads), engine.simd);
+  say_device(to, run);
+}
+
+static bool is_chosen(const char *name, const char *const *evals, size_t n_evals) {
+  for (size_t i = 0; i < n_evals; i++)
+    if (strcmp(evals[i], name) == 0) return true;
+  return !evals || n_evals == 0;
+}
+
+void tool_report_evaluation(FILE *to, const char *path, const sexp_program *program, const sexp_run *run,
+                            const tool_experiment *experiment, const char *const *evals, size_t n_evals,
+                            const tool_mode *mode, const char *determinism) {
+  const sexp_description *about = sexp_program_describe(program);
+  sexp_description held = *about;
+  held.state_bytes = 0; /* the optimizer's are not held */
+  say_experiment(to, path, about);
+  for (size_t i = 0; i < about->n_evals; i++) {
+    const sexp_evaluation *eval = &about->evals[i];
+    if (!is_chosen(eval->name, evals, n_evals)) continue;
+    fprintf(to, "%-19s %s:", "evaluation", eval->name);
+    for (size_t m = 0; m < eval->n_metrics; m++) fprintf(to, "%s %s", m ? "," : "", eval->metrics[m]);
+    fputc('\n', to);
+  }
+  say_data(to, run);
+  say_model(to, &held);
+  say_device(to, run);
+  say_reproduction(to, experiment, mode, determinism);
+  fputc('\n', to);
+  fflush(to);
 }
 
 bool tool_report_make(tool_report *report, const char *path, const sexp_program *program, const sexp_run *run,
@@ -73,7 +106,7 @@ bool tool_report_make(tool_report *report, const char *path, const sexp_program 
     say_experiment(text, path, about);
     say_data(text, run);
     say_model(text, about);
-    say_reproduction(text, experiment, mode);
+    say_reproduction(text, experiment, mode, TOOL_LEVEL_2);
   }
   if (machine) say_machine(machine, about, run, copy_bytes);
   bool good = text && machine && !ferror(text) && !ferror(machine);

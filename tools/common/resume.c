@@ -13,7 +13,7 @@ static const char *or_none(const char *text) { return text ? text : "none"; }
 
 /* ---- opening ---- */
 
-static void say_torn(ckpt_location *location, int64_t chosen) {
+void tool_say_torn(ckpt_location *location, int64_t chosen) {
   ckpt_entry *entries = NULL;
   size_t n = 0;
   if (ckpt_checkpoint_list(&entries, &n, location, NULL) != CKPT_OK) return;
@@ -51,7 +51,8 @@ static int take_tensors(tool_resume *resume, const ckpt_tensors *tensors, bool s
   return TOOL_DONE;
 }
 
-static int take_checkpoint(tool_resume *resume) {
+int tool_resume_take(tool_resume *resume, ckpt_checkpoint *checkpoint) {
+  *resume = (tool_resume){.checkpoint = checkpoint};
   const ckpt_tensors *parameters = ckpt_checkpoint_parameters(resume->checkpoint);
   const ckpt_tensors *states = ckpt_checkpoint_states(resume->checkpoint);
   size_t n = ckpt_tensors_count(parameters) + ckpt_tensors_count(states);
@@ -73,8 +74,8 @@ int tool_resume_open(tool_resume *resume, const char *what, ckpt_location *locat
                               : ckpt_checkpoint_open_path(&resume->checkpoint, what, NULL, &error);
   if (status == CKPT_OK) status = ckpt_checkpoint_verify(resume->checkpoint, &error);
   if (status != CKPT_OK) return tool_fail_ckpt(&error);
-  if (latest) say_torn(location, ckpt_checkpoint_experiment(resume->checkpoint)->step);
-  return take_checkpoint(resume);
+  if (latest) tool_say_torn(location, ckpt_checkpoint_experiment(resume->checkpoint)->step);
+  return tool_resume_take(resume, resume->checkpoint);
 }
 
 /* ---- the experiment ---- */
@@ -147,6 +148,10 @@ static int check_data(const ckpt_experiment *then, const ckpt_experiment *now) {
     }
   }
   return TOOL_DONE;
+}
+
+int tool_resume_check_data(const tool_resume *resume, const tool_experiment *experiment) {
+  return check_data(ckpt_checkpoint_experiment(resume->checkpoint), &experiment->record);
 }
 
 static int fail_load(const char *path, const ckpt_load *was, const ckpt_load *is) {

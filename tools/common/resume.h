@@ -18,6 +18,12 @@ typedef struct tool_resume {
 int tool_resume_open(tool_resume *resume, const char *what, ckpt_location *location);
 /* Refuses another file, run, knob, seed or identity: E-CKPT-040 to -042. */
 int tool_resume_check_program(const tool_resume *resume, const sexp_program *program, const char *path);
+/* Says which checkpoints beyond the chosen step are torn. */
+void tool_say_torn(ckpt_location *location, int64_t chosen);
+/* Takes over an open checkpoint, which is verified already or will be. */
+int tool_resume_take(tool_resume *resume, ckpt_checkpoint *checkpoint);
+/* Refuses other data: E-CKPT-043. */
+int tool_resume_check_data(const tool_resume *resume, const tool_experiment *experiment);
 /* Refuses other data or weights: E-CKPT-043, E-LOAD-001. */
 int tool_resume_check_files(tool_resume *resume, const tool_experiment *experiment);
 void tool_resume_free(tool_resume *resume);

@@ -9,7 +9,8 @@
 
 typedef struct tool_status {
   const char *path;  /* NULL: none */
-  const char *state; /* "compiling" "loading" "running" "evaluating" "checkpointing" "stopping" "done" "failed" */
+  const char *state; /* "compiling" "loading" "running" "evaluating" "checkpointing" "waiting" "stopping" "done"
+                         "failed" */
   const char *run;   /* slug, NULL before it is known */
   int64_t step, steps;
   float loss;

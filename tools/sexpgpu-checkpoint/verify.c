@@ -1,17 +1,7 @@
 /* verify C...: reads everything. */
-#include <errno.h>
-#include <string.h>
-
 #include "command.h"
 #include "open.h"
 #include "table.h"
-
-/* A listed file that is not there makes a checkpoint that does not verify; any other error of the system leaves it
- * unread. */
-static int status_of(const ckpt_error *error) {
-  bool missing = strcmp(error->code, "E-CKPT-011") == 0 && error->errno_value == ENOENT;
-  return error->status == CKPT_IO && !missing ? TOOL_STORAGE : TOOL_NO;
-}
 
 static int verify(const char *name, bool quiet) {
   ckpt_checkpoint *checkpoint = NULL;
@@ -27,7 +17,7 @@ static int verify(const char *name, bool quiet) {
     fflush(stdout);
   }
   ckpt_checkpoint_close(checkpoint);
-  return status == CKPT_OK ? TOOL_DONE : status_of(&error);
+  return status == CKPT_OK ? TOOL_DONE : tool_status_unverified(&error);
 }
 
 int command_verify(int argc, char **argv) {

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "../common/engine.h"
 #include "../common/failure.h"
 
 static int read_table(run_settings *s, int argc, char **argv, tool_list *operands, bool *exit_now) {
@@ -50,16 +51,10 @@ static int read_table(run_settings *s, int argc, char **argv, tool_list *operand
 }
 
 static int check(const run_settings *s) {
-  static const char *const levels[] = {"reference", "scalar", "avx2", "avx512"};
-  if (s->device && strcmp(s->device, "cpu") != 0)
-    return tool_fail(TOOL_DEVICE, TOOL_E_DEVICE_UNKNOWN, "device \"%s\": this build has the CPU alone", s->device);
+  int status = tool_check_engine(s->device, s->simd);
+  if (status) return status;
   if (s->explain_what && strcmp(s->explain_what, "kernels") != 0)
     return tool_fail(TOOL_INPUT, TOOL_E_ENV_VALUE, "SEXPGPU_EXPLAIN: found \"%s\", expected kernels", s->explain_what);
-  for (size_t i = 0; s->simd && i < sizeof levels / sizeof levels[0]; i++)
-    if (strcmp(s->simd, levels[i]) == 0) return TOOL_DONE;
-  if (s->simd)
-    return tool_fail(TOOL_INPUT, TOOL_E_ENV_VALUE,
-                     "SEXPGPU_SIMD: found \"%s\", expected reference, scalar, avx2 or avx512", s->simd);
   return TOOL_DONE;
 }
 

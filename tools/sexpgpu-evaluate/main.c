@@ -1,0 +1,52 @@
+/* sexpgpu-evaluate: runs the evaluations of a run from its checkpoints. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../common/failure.h"
+#include "../common/stop.h"
+#include "place.h"
+
+/* A mapped file that another program cuts off while it is read leaves pages without a file behind them. */
+static void on_lost_pages(int number) {
+  static const char words[] =
+      "E-DATA-103: a file was cut off while it was read\n"
+      "  hint: write a new file and rename it over the old one while nothing reads it\n";
+  (void)number;
+  if (write(STDERR_FILENO, words, sizeof words - 1) < 0) _exit(TOOL_STORAGE);
+  _exit(TOOL_STORAGE);
+}
+
+static int evaluate(const evaluate_settings *settings) {
+  evaluator e = {.settings = settings, .sink = {.fd = -1}};
+  e.status.path = settings->status;
+  tool_stop_catch();
+  tool_status_set(&e.status, "loading");
+  int status = evaluator_open(&e);
+  if (!status) status = place_evaluate(&e);
+  tool_status_set(&e.status, status && status < 128 ? "failed" : "done");
+  evaluator_close(&e);
+  return status;
+}
+
+/* An error that came first keeps its status: it has been told. */
+static int end(int status) {
+  errno = 0;
+  if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+  int failed = tool_fail(TOOL_STORAGE, TOOL_E_ENV_OUTPUT, "standard output cannot be written%s%s", errno ? ": " : "",
+                         errno ? strerror(errno) : "");
+  return status > TOOL_NO ? status : failed;
+}
+
+int main(int argc, char **argv) {
+  evaluate_settings settings;
+  bool exit_now = false;
+  signal(SIGBUS, on_lost_pages);
+  signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit of its size is an error of its write */
+  int status = evaluate_settings_read(&settings, argc, argv, &exit_now);
+  if (!status && !exit_now) status = evaluate(&settings);
+  evaluate_settings_free(&settings);
+  return end(status);
+}

@@ -1,0 +1,33 @@
+/* The experiment of a checkpoint, compiled and made ready to be evaluated: kept for the checkpoints that follow as long
+ * as their experiments are the same. */
+#ifndef EVALUATE_SUBJECT_H
+#define EVALUATE_SUBJECT_H
+
+#include "../common/experiment.h"
+#include "../common/kept.h"
+#include "../common/recorded.h"
+#include "../common/resume.h"
+#include "settings.h"
+
+typedef struct subject {
+  char key[CKPT_SHA256_TEXT]; /* of what experiment.json knows before step 1; "": none is ready */
+  char *path;                 /* of the experiment file */
+  char **sets;                /* of the recorded knobs */
+  size_t n_sets;
+  int64_t steps, eval_every; /* recorded overrides; 0: none */
+  tool_recorded *recorded;
+  tool_kept *kept;
+  sexp_messages *messages;
+  sexp_program *program;
+  sexp_run *run;
+  tool_experiment experiment;
+  char slug[256];
+  char determinism[512]; /* "2: any CPU ..." */
+} subject;
+
+/* Makes it that of the checkpoint at hand, if it is not. *anew: it was made now. The exit status of a failure, printed:
+ * what the experiment or its data have wrong, which holds for every checkpoint of it. */
+int subject_prepare(subject *s, bool *anew, const tool_resume *resume, const evaluate_settings *settings);
+void subject_free(subject *s);
+
+#endif
