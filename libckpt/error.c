@@ -46,7 +46,8 @@ static void keep_path(ckpt_error *error, const char *path) {
 }
 
 static ckpt_status status_of(ck_code code, int errno_value) {
-  return errno_value || code == CK_E_DATA_CHANGED || code == CK_E_LOCATION_GONE ? CKPT_IO : CKPT_INVALID;
+  bool network = code >= CK_E_S3_UNREACHED && code <= CK_E_S3_UPLOAD_GONE && code != CK_E_S3_TOO_LARGE;
+  return errno_value || network || code == CK_E_DATA_CHANGED || code == CK_E_LOCATION_GONE ? CKPT_IO : CKPT_INVALID;
 }
 
 ckpt_status ck_fail(ckpt_error *error, ck_code code, const char *path, int64_t offset, int errno_value,

@@ -11,8 +11,8 @@ typedef enum ck_code {
   CK_N_CODES
 } ck_code;
 
-/* Fills *error (which may be NULL) and returns its status: CKPT_IO where a system call failed or a file changed under
- * its reader, else CKPT_INVALID. path may be NULL, offset -1, errno_value 0. The format says what was expected and
+/* Fills *error (which may be NULL) and returns its status: CKPT_IO where a system call or a request failed or a file
+ * changed under its reader, else CKPT_INVALID. path may be NULL, offset -1, errno_value 0. The format says what was expected and
  * what was found; the message becomes "path: byte offset: title: detail: system's words", without control characters.
  */
 ckpt_status ck_fail(ckpt_error *error, ck_code code, const char *path, int64_t offset, int errno_value,

@@ -91,10 +91,10 @@ typedef struct ck_s3_upload ck_s3_upload;
 
 typedef struct ck_s3_upload_options {
   const char *sha256; /* "sha256:..." of the content, to be kept as metadata; NULL: not known (kept for one PUT) */
-  uint64_t size; /* of the content, 0: not known: parts grow so that 10 000 suffice; else 10 000 parts is the limit */
-  bool leave;    /* an upload that does not end stays on the server, for `resume` */
-  bool resume;   /* take up the last unfinished upload of the key: parts of equal number, size and MD5 are not sent
-                    again. Its other unfinished uploads are aborted. */
+  uint64_t size;      /* of the content, or somewhat more: parts grow so that 10 000 suffice; 0: not known */
+  bool leave;         /* an upload that does not end stays on the server, for `resume` */
+  bool resume;        /* take up the last unfinished upload of the key: parts of equal number, size and MD5 are not sent
+                         again. Its other unfinished uploads are aborted. */
 } ck_s3_upload_options;
 
 /* One PUT at the end where the content fits a part, else a multipart upload: connections + 1 buffers of a part, sent in
@@ -103,11 +103,12 @@ ckpt_status ck_s3_upload_begin(ck_s3_upload **out, ckpt_s3 *s3, const char *buck
                                const ck_s3_upload_options *options, ckpt_error *error);
 
 /* The next bytes. A failure of a part sent meanwhile is returned by a later write or by end.
- * Errors: E-S3-016 (more than 10 000 parts, or more bytes than `size`), E-S3-017 (the unfinished upload is of other
- * content: it has been aborted; begin again). */
+ * Errors: E-S3-016 (more than 10 000 parts), E-S3-019 (somebody aborted it). */
 ckpt_status ck_s3_upload_write(ck_s3_upload *upload, const void *bytes, size_t n_bytes, ckpt_error *error);
 
-/* Completes it: after this the object is there whole. etag_out may be NULL. */
+/* Completes it: after this the object is there whole. etag_out may be NULL. Errors: those of write, E-S3-015 (the
+ * server has other bytes), E-S3-017 (the unfinished upload was begun with another SHA-256: it has been removed; begin
+ * again). */
 ckpt_status ck_s3_upload_end(char etag_out[CK_S3_ETAG], ck_s3_upload *upload, ckpt_error *error);
 
 /* Parts taken up from an unfinished upload rather than sent. */
