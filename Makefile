@@ -103,9 +103,11 @@ EVALUATE_SOURCES := \
   tools/sexpgpu-evaluate/evaluate.c tools/sexpgpu-evaluate/knob.c tools/sexpgpu-evaluate/main.c \
   tools/sexpgpu-evaluate/output.c tools/sexpgpu-evaluate/place.c tools/sexpgpu-evaluate/settings.c \
   tools/sexpgpu-evaluate/subject.c tools/sexpgpu-evaluate/watch.c
-TOOLS := sexpgpu-checkpoint sexpgpu-evaluate sexpgpu-run
+DISPATCHER_SOURCES := tools/sexpgpu/main.c
+TOOLS := sexpgpu sexpgpu-checkpoint sexpgpu-evaluate sexpgpu-run
 
-MANPAGES := tools/sexpgpu-checkpoint/sexpgpu-checkpoint.1 tools/sexpgpu-run/sexpgpu-run.1
+MANPAGES := tools/sexpgpu/sexpgpu.1 tools/sexpgpu-checkpoint/sexpgpu-checkpoint.1 \
+  tools/sexpgpu-evaluate/sexpgpu-evaluate.1 tools/sexpgpu-run/sexpgpu-run.1
 
 # ---- flags ---------------------------------------------------------------------------------------
 
@@ -228,6 +230,12 @@ $(O)/bin/sexpgpu-evaluate: $(call objects,$(EVALUATE_SOURCES)) $(COMMON) $(LIBSE
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES)
 
+# Of libcommon it takes the errors.
+$(O)/bin/sexpgpu: $(call objects,$(DISPATCHER_SOURCES)) $(COMMON)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^
+
 # Needs libckpt alone: of libcommon it takes what does without libsexp.
 $(O)/bin/sexpgpu-checkpoint: $(call objects,$(CHECKPOINT_SOURCES)) $(COMMON) $(LIBCKPT)
 	$(call say,LD,$@)
@@ -315,8 +323,8 @@ install: all
 	install -m 644 $(LIBSEXP_HEADERS) $(LIBCKPT_HEADERS) $(LIBCHOICES_HEADERS) $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(MANPAGES) $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 tools/common/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sexpgpu-run
-	install -m 644 tools/sexpgpu-checkpoint/completion.bash \
-	  $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sexpgpu-checkpoint
+	for name in sexpgpu sexpgpu-checkpoint sexpgpu-evaluate; do install -m 644 tools/$$name/completion.bash \
+	  $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$name || exit 1; done
 	for name in sexp ckpt choices; do sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
 	  lib$$name/lib$$name.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/lib$$name.pc || exit 1; done
 

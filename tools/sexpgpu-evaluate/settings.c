@@ -12,7 +12,7 @@ static int read_table(evaluate_settings *s, int argc, char **argv, tool_list *op
       {"eval", 'e', "NAME", NULL, TOOL_LIST, &s->evals, "an evaluation; may be given again; all by default"},
       {"steps", 0, "A..B", NULL, TOOL_TEXT, &s->range, "of a location: only these; also A.., ..B, N"},
       {"watch", 'w', NULL, NULL, TOOL_FLAG, &s->watch, "then each as it appears, to the run's last step"},
-      {"poll", 0, "SECONDS", NULL, TOOL_REAL, &s->poll_s, "how often --watch looks without being told; 10"},
+      {"poll", 0, "SECONDS", NULL, TOOL_REAL, &s->poll_s, "how often a watch looks without being told; 10"},
       {"file", 'f', "FILE", NULL, TOOL_TEXT, &s->file, "evaluate with this experiment file"},
       {"root", 0, "DIR", NULL, TOOL_TEXT, &s->root, "the folder that relative data lie in; the current one"},
       {"device", 0, "cpu", "SEXPGPU_DEVICE", TOOL_TEXT, &s->device, "the device; this version has cpu"},
