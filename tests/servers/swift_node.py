@@ -58,7 +58,8 @@ def main(folder, parent):
     from swift.common import utils
     utils.SWIFT_CONF_FILE = os.path.join(folder, "swift.conf")  # else /etc/swift/swift.conf alone
     from swift.common import wsgi
-    import swift.account.server, swift.container.server, swift.obj.server, swift.proxy.server  # once for all forks
+    import swift.account.server, swift.container.server, swift.obj.server, swift.proxy.server
+    utils.eventlet_monkey_patch()  # this and the imports once, before the forks, so that a restart is quick
     wsgi.drop_privileges = lambda user: None
     sys.modules["swift_node"] = sys.modules["__main__"]  # where proxy.conf looks for cache_filter
     with open(os.path.join(folder, "ports.json")) as f:
