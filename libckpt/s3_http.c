@@ -19,6 +19,7 @@ typedef struct transfer {
   CURL *handle;
   size_t n_sent;
   uint64_t first;          /* byte of the object that this attempt asks for */
+  bool has_head;           /* the empty line after the headers has come; libcurl alone takes an answer without it */
   bool no_memory, refused; /* refused: the sink has filled *error */
   const char *senseless;   /* what is wrong with the answer */
   ckpt_error *error;
@@ -92,6 +93,7 @@ static size_t on_header(char *line, size_t one, size_t n, void *context) {
   const char *value;
   size_t n_value;
   (void)one;
+  t->has_head = n > 0 && (line[0] == '\r' || line[0] == '\n');
   if (n >= 5 && strncmp(line, "HTTP/", 5) == 0) {
     start_answer(response);
   } else if (is_header(line, n, "ETag", &value, &n_value)) {
@@ -361,6 +363,7 @@ static ck_s3_outcome outcome_of(ck_s3_attempt *attempt, transfer *t, CURLcode co
     return CK_S3_STOPPED;
   }
   if (code == CURLE_ABORTED_BY_CALLBACK) return CK_S3_STOPPED;
+  if (code == CURLE_OK && !t->has_head) t->senseless = "it ends within its headers";
   /* An error's status stands although its body is too large to be kept. */
   if (t->senseless && attempt->response->status < 300) {
     snprintf(attempt->words, sizeof attempt->words, "%s", t->senseless);

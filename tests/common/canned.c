@@ -73,6 +73,10 @@ static void answer_it(int connection, const canned_answer *answer, EVP_MD_CTX *h
   int n =
       snprintf(head, sizeof head, "HTTP/1.1 %s\r\n%s%sContent-Length: %zu\r\nConnection: close\r\n\r\n", answer->status,
                answer->headers ? answer->headers : "", etag, answer->n_claimed ? answer->n_claimed : n_body);
+  if (answer->way == CANNED_CUT) {
+    send_all(connection, head, (size_t)n - 3);
+    return;
+  }
   if (!send_all(connection, head, (size_t)n)) return;
   if (answer->way == CANNED_TRICKLE)
     trickle(connection, body, n_body);

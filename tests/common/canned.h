@@ -10,6 +10,7 @@
 typedef enum canned_way {
   CANNED_WHOLE,
   CANNED_RESET,  /* no answer: the connection is reset after the request */
+  CANNED_CUT,    /* the head without its last bytes, then the end */
   CANNED_TRICKLE /* the head, then a byte of the body now and then */
 } canned_way;
 

@@ -72,6 +72,14 @@ static void tries_again_what_is_marked_so(void **state) {
   s3_case_stop(&t);
 }
 
+static void tries_again_after_half_a_head(void **state) {
+  (void)state;
+  S3_START(t, {.status = "200 OK", .way = CANNED_CUT}, {.status = "200 OK", .has_md5 = true});
+  assert_int_equal(put_hello(&t), CKPT_OK);
+  assert_int_equal(t.server.n_requests, 2);
+  s3_case_stop(&t);
+}
+
 static void gives_up(void **state) {
   (void)state;
   S3_START(t, {.status = "503 Slow Down", .body = ERROR("SlowDown", "Please reduce your request rate.")});
@@ -438,6 +446,7 @@ int main(void) {
       cmocka_unit_test(sends_a_signed_put),
       cmocka_unit_test(tries_again),
       cmocka_unit_test(tries_again_what_is_marked_so),
+      cmocka_unit_test(tries_again_after_half_a_head),
       cmocka_unit_test(gives_up),
       cmocka_unit_test(does_not_try_again),
       cmocka_unit_test(cannot_be_reached),
