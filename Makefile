@@ -7,6 +7,7 @@
 #
 # Objects go to build/<hash of compiler and flags>; build/bin, build/lib and build/test link the last build.
 # Settings: CC=clang  OPTIMIZE=-O3  SANITIZE=address,undefined  WERROR=1  BUILD=dir  V=1  JOBS=2  PREFIX=/usr/local
+# CUDA=0  CUDA_HOME=/usr/local/cuda  CUDNN_HOME=dir
 
 .SUFFIXES:
 .DELETE_ON_ERROR:
@@ -49,12 +50,13 @@ LIBSEXP_SOURCES := \
   libsexp/cpu/reference.c libsexp/cpu/reference_contract.c libsexp/cpu/reference_element.c libsexp/cpu/reference_index.c \
   libsexp/cpu/reference_move.c libsexp/cpu/reference_random.c libsexp/cpu/reference_reduce.c libsexp/cpu/reference_scan.c \
   libsexp/cpu/scratch.c libsexp/cpu/threads.c libsexp/cpu/walk.c \
+  libsexp/cuda/convolution.c libsexp/cuda/device.c \
   libsexp/run/bind.c libsexp/run/data_arrays.c libsexp/run/data_csv.c libsexp/run/data_idx.c \
   libsexp/run/data_manifest.c libsexp/run/data_windows.c libsexp/run/dataset.c libsexp/run/diagnostics.c \
   libsexp/run/digests.c libsexp/run/encoding.c libsexp/run/evaluation.c libsexp/run/files.c libsexp/run/generating.c \
   libsexp/run/loader.c libsexp/run/messages.c libsexp/run/parameters.c libsexp/run/run.c libsexp/run/start.c libsexp/run/step.c \
   libsexp/run/sum_tree.c libsexp/run/training.c \
-  libsexp/api.c libsexp/compile.c libsexp/describe.c
+  libsexp/api.c libsexp/compile.c libsexp/describe.c libsexp/libraries.c
 
 # Compiled once for every SIMD level of the architecture.
 LIBSEXP_LEVEL_SOURCES := \
@@ -62,6 +64,10 @@ LIBSEXP_LEVEL_SOURCES := \
   libsexp/cpu/kernels_gemm.c libsexp/cpu/kernels_index.c libsexp/cpu/kernels_lines.c libsexp/cpu/kernels_move.c \
   libsexp/cpu/kernels_pack.c libsexp/cpu/kernels_random.c libsexp/cpu/kernels_reduce.c libsexp/cpu/kernels_scan.c \
   libsexp/cpu/kernels_sort.c libsexp/cpu/kernels_sum.c
+
+# Only where the headers of CUDA and cuDNN are (see "CUDA" below).
+LIBSEXP_CUDA_SOURCES := \
+  libsexp/cuda/api.c libsexp/cuda/cudnn_descriptor.c libsexp/cuda/cudnn_pin.c libsexp/cuda/cudnn_select.c
 
 LIBSEXP_HEADERS := libsexp/sexp.h
 PRELUDE := $(sort $(wildcard libsexp/lang/prelude/*.sexp))
@@ -109,15 +115,37 @@ TOOLS := sexpgpu sexpgpu-checkpoint sexpgpu-evaluate sexpgpu-run
 MANPAGES := tools/sexpgpu/sexpgpu.1 tools/sexpgpu-checkpoint/sexpgpu-checkpoint.1 \
   tools/sexpgpu-evaluate/sexpgpu-evaluate.1 tools/sexpgpu-run/sexpgpu-run.1
 
+# ---- CUDA ----------------------------------------------------------------------------------------
+
+# Types alone come from the headers; libraries are loaded at run time. CUDA=0 builds without, CUDA_HOME and
+# CUDNN_HOME say where they are.
+CUDA ?= 1
+CUDA_HOME ?= /usr/local/cuda
+CUDNN_HOME ?= $(firstword $(patsubst %/include/cudnn_backend.h,%,$(wildcard $(CUDA_HOME)/include/cudnn_backend.h \
+  /usr/local/include/cudnn_backend.h /usr/include/cudnn_backend.h)) $(CUDA_HOME))
+CUDA_NEEDS := $(addprefix $(CUDA_HOME)/include/,cuda.h nvrtc.h cublas_v2.h cublasLt.h) $(CUDNN_HOME)/include/cudnn_backend.h
+CUDA_LACKS := $(filter-out $(wildcard $(CUDA_NEEDS)),$(CUDA_NEEDS))
+ifeq ($(CUDA),0)
+CUDA_STATE := no: CUDA=0
+else ifneq (,$(CUDA_LACKS))
+CUDA_STATE := no: there is no $(firstword $(CUDA_LACKS))
+else ifeq (,$(shell grep -ls CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION $(CUDNN_HOME)/include/cudnn_*.h))
+CUDA_STATE := no: $(CUDNN_HOME)/include is of a cuDNN before 9.8
+else
+CUDA_INCLUDES := $(foreach home,$(sort $(CUDA_HOME) $(CUDNN_HOME)),-isystem $(home)/include)
+CUDA_STATE := yes ($(CUDA_HOME)/include$(if $(filter-out $(CUDA_HOME),$(CUDNN_HOME)), $(CUDNN_HOME)/include))
+LIBSEXP_SOURCES += $(LIBSEXP_CUDA_SOURCES)
+endif
+
 # ---- flags ---------------------------------------------------------------------------------------
 
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wundef -Wwrite-strings -Wstrict-prototypes \
   -Wmissing-prototypes -Wdouble-promotion -Wconversion $(if $(WERROR),-Werror)
 SANITIZERS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
-DEFINES := -D_POSIX_C_SOURCE=200809L -DSEXPGPU_VERSION='"$(VERSION)"'
+DEFINES := -D_POSIX_C_SOURCE=200809L -DSEXPGPU_VERSION='"$(VERSION)"' $(if $(CUDA_INCLUDES),-DSX_CUDA=1)
 ALL_CFLAGS := -std=c17 $(OPTIMIZE) -g -ffp-contract=off -fno-math-errno -fPIC -pthread $(DEFINES) $(WARNINGS) $(SANITIZERS) $(CFLAGS)
 ALL_LDFLAGS := -pthread $(SANITIZERS) $(LDFLAGS)
-LIBS_SEXP := -lcrypto -lm
+LIBS_SEXP := -ljansson -lcrypto -lm -ldl
 LIBS_CKPT := -ljansson -lz -lcurl -lexpat -lcrypto
 LIBS_CHOICES := -lsqlite3 -ljansson -lcrypto
 LIBS_TEST := -lcmocka -lmpfr -lgmp
@@ -132,7 +160,7 @@ LEVEL_FLAGS_avx2 := -mavx2 -mfma -mf16c -mbmi2
 LEVEL_FLAGS_avx512 := -mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
 
 COMPILER := $(shell $(CC) --version 2>/dev/null | head -n 1)
-CONFIGURATION := $(COMPILER)|$(ALL_CFLAGS)|$(ALL_LDFLAGS)|$(LEVELS)
+CONFIGURATION := $(COMPILER)|$(ALL_CFLAGS)|$(ALL_LDFLAGS)|$(LEVELS)|$(CUDA_INCLUDES)
 HASH := $(shell printf '%s' "$(subst ",,$(CONFIGURATION))" | cksum | cut -d ' ' -f 1)
 O := $(BUILD)/$(HASH)
 
@@ -175,12 +203,13 @@ all: configuration $(LIBSEXP) $(LIBCKPT) $(LIBCHOICES) $(patsubst %,$(O)/bin/%,$
 	$(Q)ln -sfn $(HASH)/bin $(BUILD)/bin && ln -sfn $(HASH) $(BUILD)/lib && ln -sfn $(HASH)/tests $(BUILD)/test
 
 configuration:
-	$(if $(filter s,$(firstword -$(MAKEFLAGS))),,@echo "sexpgpu $(VERSION): $(COMPILER); levels $(LEVELS); CPU only (this version has no CUDA device)")
+	$(if $(filter s,$(firstword -$(MAKEFLAGS))),,@echo "sexpgpu $(VERSION): $(COMPILER); levels $(LEVELS); CUDA $(CUDA_STATE); this version computes on the CPU")
 
 $(O)/%.o: %.c
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@
+$(O)/libsexp/cuda/%.o $(O)/tests/common/cuda.o $(O)/tests/unit/test_cu%.o: INCLUDES := $(CUDA_INCLUDES)
 
 define level_rule
 $(O)/%.$(1).o: %.c
@@ -251,6 +280,14 @@ $(O)/tests/%: $(O)/tests/%.o $(TEST_LINK)
 $(REPLAYS): $(O)/tests/fuzz/%: $(O)/tests/fuzz/%.o $(O)/tests/fuzz/replay.o $(TEST_LINK)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(O)/tests/fuzz/replay.o $(TEST_LINK) $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES) $(LIBS_TEST)
+
+# Libraries that cannot be used, for the test of loading.
+$(O)/tests/doubles/cudnn_lacks_finalize.so: DOUBLE := -DLACKS_FINALIZE
+$(O)/tests/doubles/cudnn_old.so $(O)/tests/doubles/cudnn_lacks_finalize.so: tests/doubles/cudnn.c
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c17 -fPIC -shared $(WARNINGS) $(DOUBLE) -o $@ $< -lm
+$(O)/tests/unit/test_cuda_library: | $(O)/tests/doubles/cudnn_old.so $(O)/tests/doubles/cudnn_lacks_finalize.so
 .SECONDARY:
 
 dependencies:
@@ -338,7 +375,7 @@ dist: ; git archive --format=tar.gz --prefix=sexpgpu-$(VERSION)/ -o $(BUILD)/sex
 clean: ; rm -rf $(BUILD)
 
 help:
-	@sed -n '/^#   make/,/^# Settings/s/^# *//p' Makefile
+	@sed -n '/^#   make/,/^# CUDA=/s/^# *//p' Makefile
 	@echo "targets: all demo test check-math bench asan ubsan tsan fuzz tidy format install uninstall dist clean"
 
 -include $(shell find $(O) -name '*.d' 2>/dev/null)

@@ -341,4 +341,24 @@ typedef struct sexp_engine {
 } sexp_engine;
 void sexp_run_engine(const sexp_run *run, sexp_engine *engine);
 
+/* A library of the CUDA device, as this machine has it. */
+typedef struct sexp_library {
+  const char *name;    /* "cuDNN" */
+  const char *path;    /* of the file that was loaded; NULL: none */
+  const char *version; /* "9.19.0"; NULL: none */
+  const char *missing; /* why it cannot be used, with what was searched and found; NULL: it can */
+} sexp_library;
+
+typedef struct sexp_libraries {
+  const sexp_library *items;
+  size_t n;
+  const char *unbuilt; /* why nothing was looked for: this build has no part of CUDA; NULL else */
+} sexp_libraries;
+
+/* Loads each of them and says what there is: at `path`, a file or a directory and nothing else, or, for NULL, where
+ * the system's loader looks. They stay loaded until the process ends. Needs neither a GPU nor a driver. The result is
+ * owned; NULL: no memory. */
+sexp_libraries *sexp_libraries_find(const char *path);
+void sexp_libraries_free(sexp_libraries *libraries);
+
 #endif

@@ -35,10 +35,11 @@ MAY = {  # folder -> folders whose headers it may include
     "libsexp/lang": ["libsexp/base", "libsexp/read", "libsexp/ir", "kernels"],
     "libsexp/pass": ["libsexp/base", "libsexp/ir", "kernels"],
     "libsexp/cpu": ["libsexp/base", "libsexp/ir", "libsexp/pass", "kernels"],
+    "libsexp/cuda": ["libsexp/base", "libsexp/ir"],
     "libsexp/run": ["libsexp/base", "libsexp/read", "libsexp/ir", "libsexp/lang", "libsexp/pass", "libsexp/cpu",
                     "kernels", "libsexp"],
     "libsexp": ["libsexp/base", "libsexp/read", "libsexp/ir", "libsexp/lang", "libsexp/pass", "libsexp/cpu",
-                "libsexp/run", "kernels"],
+                "libsexp/cuda", "libsexp/run", "kernels"],
     "libckpt": [], "libchoices": [], "kernels": [],
 }
 problems = []
