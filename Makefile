@@ -85,9 +85,12 @@ LIBCKPT_HEADERS := libckpt/ckpt.h libckpt/ckpt_checkpoint.h libckpt/ckpt_json.h 
   libckpt/ckpt_status.h
 
 LIBCHOICES_SOURCES := \
-  libchoices/candidates.c libchoices/compare.c libchoices/error.c libchoices/json.c libchoices/key.c libchoices/kinds.c \
-  libchoices/memory.c libchoices/record.c libchoices/record_object.c libchoices/record_print.c \
-  libchoices/record_read.c libchoices/record_stream.c libchoices/request.c libchoices/sha256.c libchoices/utf8.c
+  libchoices/candidates.c libchoices/compare.c libchoices/error.c libchoices/executable.c libchoices/json.c \
+  libchoices/key.c libchoices/kinds.c libchoices/layer.c libchoices/level.c libchoices/measure.c libchoices/memory.c \
+  libchoices/pin.c libchoices/pin_print.c libchoices/record.c libchoices/record_object.c libchoices/record_print.c \
+  libchoices/record_read.c libchoices/record_stream.c libchoices/request.c libchoices/rows.c libchoices/sha256.c \
+  libchoices/sql.c libchoices/store.c libchoices/store_check.c libchoices/store_import.c libchoices/store_open.c \
+  libchoices/store_record.c libchoices/utf8.c
 LIBCHOICES_HEADERS := libchoices/choices.h libchoices/choices_record.h libchoices/choices_status.h
 
 COMMON_SOURCES := \
@@ -175,7 +178,7 @@ objects = $(patsubst %.c,$(O)/%.o,$(1))
 level_objects = $(foreach level,$(LEVELS),$(patsubst %.c,$(O)/%.$(level).o,$(LIBSEXP_LEVEL_SOURCES)))
 LIBSEXP_OBJECTS := $(call objects,$(LIBSEXP_SOURCES)) $(level_objects) $(if $(PRELUDE),$(O)/libsexp/lang/prelude.o)
 LIBCKPT_OBJECTS := $(call objects,$(LIBCKPT_SOURCES))
-LIBCHOICES_OBJECTS := $(call objects,$(LIBCHOICES_SOURCES))
+LIBCHOICES_OBJECTS := $(call objects,$(LIBCHOICES_SOURCES)) $(O)/libchoices/schema.o
 COMMON_OBJECTS := $(call objects,$(COMMON_SOURCES))
 
 LIBSEXP := $(O)/libsexp.a
@@ -226,6 +229,14 @@ $(O)/libsexp/lang/prelude.c: libsexp/lang/embed.sh $(PRELUDE)
 $(O)/libsexp/lang/prelude.o: $(O)/libsexp/lang/prelude.c
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) -Ilibsexp/lang -MMD -MP -c $< -o $@
+
+$(O)/libchoices/schema.c: libchoices/embed.sh libchoices/schema.sql
+	$(call say,EMBED,$@)
+	@mkdir -p $(@D)
+	$(Q)sh libchoices/embed.sh libchoices/schema.sql > $@
+$(O)/libchoices/schema.o: $(O)/libchoices/schema.c
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -Ilibchoices -MMD -MP -c $< -o $@
 
 $(LIBSEXP): $(LIBSEXP_OBJECTS)
 $(LIBCKPT): $(LIBCKPT_OBJECTS)

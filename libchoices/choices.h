@@ -87,10 +87,9 @@ typedef struct choices_run {
   bool chooses;                 /* false: it makes no choice (the CPU) */
   int64_t numerics;             /* of a device that makes none */
   bool deterministic;
-  bool resumed;               /* goes on from a checkpoint */
+  const char *resumed;        /* device of the checkpoint that it goes on from, "" unknown; NULL: starts anew */
   const char *recorded;       /* device of the record that it is pinned to; NULL: of none */
-  bool fresh;                 /* some or all kinds are chosen again although there is a record */
-  unsigned fresh_kinds;       /* which; 0 with fresh: all */
+  unsigned fresh_kinds;       /* chosen again although there is a record: choices_request.kinds */
   size_t n_probes, n_match;   /* bit probes made and equal; 0 0: none */
   const char *mismatch;       /* what the first unequal probe is of; NULL: none */
   const choices_error *store; /* why choices are not remembered; NULL: they are */
@@ -238,6 +237,7 @@ typedef struct choices_decision {
   choices_bits bits;
   choices_candidate *candidates; /* as measured; owned, n of them; NULL for a hit */
   size_t n_candidates;
+  int64_t *samples_ns;   /* what the candidates' samples point into; owned */
   choices_error warning; /* why it is not remembered; code "" where it is */
 } choices_decision;
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "choices.h"
 #include "error.h"
 #include "record.h"
 
@@ -106,7 +107,17 @@ static choices_status read_all(ch_text *to, FILE *file, const char *name, choice
   return to->failed ? ch_no_memory(error) : CHOICES_OK;
 }
 
+static choices_status read_store(choices_record **out, const char *path, choices_error *error) {
+  const choices_store_options options = {.path = path, .access = CHOICES_READ};
+  choices_store *store = NULL;
+  choices_status status = choices_store_open(&store, &options, error);
+  if (status == CHOICES_OK) status = choices_store_record(out, store, &(choices_filter){0}, true, error);
+  choices_store_close(store);
+  return status;
+}
+
 static choices_status read_file(choices_record **out, const char *path, choices_error *error) {
+  static const char magic[] = "SQLite format 3";
   bool standard = strcmp(path, "-") == 0;
   const char *name = standard ? "standard input" : path;
   FILE *file = standard ? stdin : fopen(path, "rbe");
@@ -114,7 +125,12 @@ static choices_status read_file(choices_record **out, const char *path, choices_
   ch_text text = {0};
   choices_status status = read_all(&text, file, name, error);
   if (!standard) fclose(file);
-  if (status == CHOICES_OK) status = choices_record_parse(out, name, text.bytes, text.n, error);
+  bool store =
+      status == CHOICES_OK && !standard && text.n >= sizeof magic && memcmp(text.bytes, magic, sizeof magic) == 0;
+  if (store)
+    status = read_store(out, path, error);
+  else if (status == CHOICES_OK)
+    status = choices_record_parse(out, name, text.bytes, text.n, error);
   ch_text_free(&text);
   return status;
 }
