@@ -76,9 +76,10 @@ LIBCKPT_SOURCES := \
   libckpt/arrays.c libckpt/beside.c libckpt/canonical.c libckpt/checkpoint.c libckpt/checkpoint_open.c libckpt/compare.c libckpt/copy.c libckpt/digest.c \
   libckpt/directory.c libckpt/dtype.c libckpt/error.c libckpt/experiment_read.c libckpt/experiment_write.c \
   libckpt/file.c libckpt/files.c libckpt/folder.c libckpt/gzip.c libckpt/json_get.c libckpt/json_read.c libckpt/json_write.c libckpt/lane.c \
-  libckpt/location.c libckpt/manifest.c libckpt/npy.c libckpt/npz.c libckpt/output.c \
-  libckpt/s3.c libckpt/s3_digest.c libckpt/s3_http.c libckpt/s3_name.c libckpt/s3_object.c libckpt/s3_parts.c \
-  libckpt/s3_read.c libckpt/s3_request.c libckpt/s3_sign.c libckpt/s3_upload.c libckpt/s3_work.c libckpt/s3_xml.c \
+  libckpt/location.c libckpt/manifest.c libckpt/npy.c libckpt/npz.c libckpt/object.c libckpt/output.c \
+  libckpt/s3.c libckpt/s3_digest.c libckpt/s3_folder.c libckpt/s3_http.c libckpt/s3_location.c libckpt/s3_name.c \
+  libckpt/s3_object.c libckpt/s3_parts.c libckpt/s3_read.c libckpt/s3_request.c libckpt/s3_sign.c libckpt/s3_upload.c \
+  libckpt/s3_work.c libckpt/s3_xml.c \
   libckpt/safetensors_index.c libckpt/safetensors_read.c libckpt/safetensors_write.c libckpt/sha256.c \
   libckpt/tensors.c libckpt/utf8.c
 LIBCKPT_HEADERS := libckpt/ckpt.h libckpt/ckpt_checkpoint.h libckpt/ckpt_json.h libckpt/ckpt_s3.h \
@@ -94,9 +95,10 @@ LIBCHOICES_SOURCES := \
 LIBCHOICES_HEADERS := libchoices/choices.h libchoices/choices_record.h libchoices/choices_status.h
 
 COMMON_SOURCES := \
-  tools/common/clock.c tools/common/engine.c tools/common/experiment.c tools/common/failure.c tools/common/format.c \
-  tools/common/host.c tools/common/kept.c tools/common/messages.c tools/common/paths.c tools/common/progress.c tools/common/recorded.c tools/common/records.c \
-  tools/common/report.c tools/common/resume.c tools/common/seen.c tools/common/settings.c tools/common/sink.c tools/common/status.c tools/common/stop.c
+  tools/common/clock.c tools/common/credentials.c tools/common/engine.c tools/common/experiment.c tools/common/failure.c \
+  tools/common/format.c tools/common/host.c tools/common/kept.c tools/common/messages.c tools/common/paths.c \
+  tools/common/progress.c tools/common/recorded.c tools/common/records.c tools/common/report.c tools/common/resume.c \
+  tools/common/seen.c tools/common/settings.c tools/common/sink.c tools/common/status.c tools/common/stop.c
 RUN_SOURCES := tools/sexpgpu-run/checkpoints.c tools/sexpgpu-run/main.c tools/sexpgpu-run/settings.c \
   tools/sexpgpu-run/train.c tools/sexpgpu-run/writer.c
 CHECKPOINT_SOURCES := \

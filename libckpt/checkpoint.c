@@ -66,8 +66,8 @@ static bool in_memory(const ckpt_array *arrays, size_t n) {
 static ckpt_status write_stage(ck_output *stage, ckpt_experiment *complete, const ckpt_write_options *options,
                                ckpt_error *error) {
   ck_beside digest;
-  bool beside = in_memory(complete->parameters, complete->n_parameters) &&
-                in_memory(complete->states, complete->n_states);
+  bool beside =
+      in_memory(complete->parameters, complete->n_parameters) && in_memory(complete->states, complete->n_states);
   if (beside) ck_beside_start(&digest, compute_digest, complete);
   ckpt_status status = write_files(stage, complete, options, error);
   ckpt_error *first = status == CKPT_OK ? error : NULL;
@@ -134,7 +134,8 @@ static ckpt_status verify_file(const ck_folder *folder, const ckpt_file_entry *e
   ckpt_file *file = NULL;
   char found[CKPT_SHA256_TEXT];
   ckpt_status status = ck_folder_open_listed(&file, folder, entry, error);
-  if (status == CKPT_OK) status = ckpt_file_version(found, file, error);
+  if (status == CKPT_OK) status = ck_file_bring(file, error);
+  if (status == CKPT_OK) status = ckpt_file_sha256(found, file, error);
   if (status == CKPT_OK && strcmp(found, entry->sha256) != 0)
     status = ck_fail(error, CK_E_FILE_HASH, ckpt_file_path(file), -1, 0, "expected %s, found %s", entry->sha256, found);
   ckpt_file_close(file);
@@ -159,7 +160,8 @@ static ckpt_status digest_tensors(ckpt_digest *digest, ckpt_kind kind, const ckp
     ckpt_array array = {.path = tensor->name, .dtype = tensor->dtype, .rank = tensor->rank, .fill = read_piece};
     array.context = &source;
     memcpy(array.dims, tensor->dims, sizeof array.dims);
-    ckpt_status status = ckpt_digest_tensor(digest, kind, &array, error);
+    ckpt_status status = ck_file_bring(tensor->file, error);
+    if (status == CKPT_OK) status = ckpt_digest_tensor(digest, kind, &array, error);
     if (status != CKPT_OK) return status;
   }
   return CKPT_OK;

@@ -5,7 +5,9 @@
 #include "checkpoint.h"
 #include "dtype.h"
 #include "error.h"
+#include "file.h"
 #include "location.h"
+#include "tensors.h"
 
 static char *step_path(const ckpt_location *location, int64_t step) {
   return ck_print("%s/step-%lld", location->name, (long long)step);
@@ -155,6 +157,22 @@ void ckpt_checkpoint_close(ckpt_checkpoint *checkpoint) {
   ck_experiment_free(checkpoint->experiment);
   ck_folder_close(checkpoint->folder);
   free(checkpoint);
+}
+
+ckpt_status ckpt_checkpoint_file(ckpt_file **out, const ckpt_checkpoint *checkpoint, size_t index, ckpt_error *error) {
+  const ckpt_experiment *experiment = ckpt_checkpoint_experiment(checkpoint);
+  ckpt_status status = ck_folder_open_listed(out, checkpoint->folder, &experiment->files[index], error);
+  if (status == CKPT_OK) status = ck_file_fetch(*out, error);
+  if (status != CKPT_OK) {
+    ckpt_file_close(*out);
+    *out = NULL;
+  }
+  return status;
+}
+
+ckpt_status ckpt_checkpoint_fetch(ckpt_checkpoint *checkpoint, ckpt_error *error) {
+  ckpt_status status = ck_tensors_fetch(checkpoint->parameters, error);
+  return status == CKPT_OK ? ck_tensors_fetch(checkpoint->states, error) : status;
 }
 
 const char *ckpt_checkpoint_path(const ckpt_checkpoint *checkpoint) { return checkpoint->folder->path; }

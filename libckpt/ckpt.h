@@ -104,30 +104,40 @@ typedef struct ckpt_identity {
   int64_t mtime_s, mtime_ns;
 } ckpt_identity;
 
-/* A local file open for reading, of fixed content. */
+/* A file open for reading, of fixed content: a local one, or an object that was fetched. */
 typedef struct ckpt_file ckpt_file;
 
-/* Opens and maps `path`. A name that ends in .gz is inflated into memory (members one after another are allowed).
- * Errors: E-DATA-101 (cannot be opened, no regular file), E-DATA-102, E-DATA-11x (gzip), E-S3-001. */
+/* Opens and maps `path`. With options->s3 an s3://bucket/key is fetched first, whole and in parallel, into a file
+ * without a name in the client's scratch directory. A name that ends in .gz is inflated into memory (members one after
+ * another are allowed). Errors: E-DATA-101 (cannot be opened, no regular file, no such object), E-DATA-102, E-DATA-11x
+ * (gzip), E-S3-001, E-S3-021 (no room in the scratch directory), those of object storage. */
 ckpt_status ckpt_file_open(ckpt_file **out, const char *path, const ckpt_read_options *options, ckpt_error *error);
 
 /* The same for content in memory, borrowed until the close; `name` stands for the path. */
 ckpt_status ckpt_file_from_bytes(ckpt_file **out, const char *name, const void *bytes, size_t n_bytes,
                                  const ckpt_read_options *options, ckpt_error *error);
+
+/* Opens the file of `open` once more: an object is the same one, and not fetched again. */
+ckpt_status ckpt_file_again(ckpt_file **out, const ckpt_file *open, const ckpt_read_options *options,
+                            ckpt_error *error);
 void ckpt_file_close(ckpt_file *file);
 
 const char *ckpt_file_path(const ckpt_file *file);
 uint64_t ckpt_file_size(const ckpt_file *file);          /* of the content, inflated */
 const void *ckpt_file_bytes(const ckpt_file *file);      /* the content, size bytes; NULL only when that is 0 */
-ckpt_identity ckpt_file_identity(const ckpt_file *file); /* as it was at the open; zero for bytes in memory */
+ckpt_identity ckpt_file_identity(const ckpt_file *file); /* as it was at the open; of an object n_bytes alone */
 
 /* Copies content bytes offset to offset + n_bytes. Errors: E-DATA-102, E-DATA-104 (the file ends before that). */
 ckpt_status ckpt_file_read(void *out, const ckpt_file *file, uint64_t offset, size_t n_bytes, ckpt_error *error);
 
-/* Whether the stored file still has the size and modification time it had at the open. Errors: E-DATA-103. */
+/* Whether the stored file still has the size and modification time it had at the open. An object's content is our own
+ * from the open on. Errors: E-DATA-103. */
 ckpt_status ckpt_file_check(const ckpt_file *file, ckpt_error *error);
 
-/* The version that records keep of a local file: the SHA-256 of what is stored. Errors: E-DATA-102, E-DATA-103. */
+/* SHA-256 of what is stored. Errors: E-DATA-102, E-DATA-103. */
+ckpt_status ckpt_file_sha256(char out[CKPT_SHA256_TEXT], const ckpt_file *file, ckpt_error *error);
+
+/* The version that records keep: of a local file its SHA-256, of an object its ETag. Errors: E-DATA-102, E-DATA-103. */
 ckpt_status ckpt_file_version(char out[CKPT_SHA256_TEXT], const ckpt_file *file, ckpt_error *error);
 
 /* ---- Tensors of a file ---- */
@@ -249,9 +259,13 @@ ckpt_status ckpt_manifest_open(ckpt_manifest **out, const char *path, const ckpt
 ckpt_status ckpt_manifest_from_file(ckpt_manifest **out, const ckpt_file *file, ckpt_error *error);
 void ckpt_manifest_free(ckpt_manifest *manifest);
 
-/* Every shard's size, and with `hashes` its SHA-256. Errors: E-DATA-101, E-DATA-102, E-DATA-162, E-DATA-163. */
+/* Every shard's size, which reads nothing of them, and with `hashes` its SHA-256.
+ * Errors: E-DATA-101, E-DATA-102, E-DATA-162, E-DATA-163, those of object storage. */
 ckpt_status ckpt_manifest_check(const ckpt_manifest *manifest, bool hashes, const ckpt_read_options *options,
                                 ckpt_error *error);
+
+/* Size and SHA-256 of a shard's file that is open. Errors: E-DATA-102, E-DATA-162, E-DATA-163. */
+ckpt_status ckpt_manifest_check_file(const ckpt_shard_file *shard, const ckpt_file *file, ckpt_error *error);
 
 #ifdef __cplusplus
 }

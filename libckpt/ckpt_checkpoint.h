@@ -67,13 +67,19 @@ ckpt_status ckpt_experiment_write(ckpt_json *json, const ckpt_experiment *experi
 
 /* ---- Places, writing, reading ---- */
 
-/* A place of checkpoints: a directory. (s3:// names are refused: E-S3-001.) */
+/* A place of checkpoints: a directory, or s3://bucket/prefix. Several writers may work in one directory, but below one
+ * prefix a single one: it ends the unfinished uploads that it finds. */
 typedef struct ckpt_location ckpt_location;
 
-/* Opens `name`; with `create`, makes it and its parents, and finds out whether it can be written.
- * Errors: E-CKPT-002, E-S3-001. */
+/* Opens `name`, an s3:// one with s3, which must outlive the location. With `create`, makes a directory and its
+ * parents, and finds out whether the place can be written: below a prefix the object `.sexpgpu-probe` is written and
+ * removed. Errors: E-CKPT-002, E-S3-001, those of object storage. */
 ckpt_status ckpt_location_open(ckpt_location **out, const char *name, bool create, ckpt_s3 *s3, ckpt_error *error);
 void ckpt_location_close(ckpt_location *location);
+
+/* Ends what killed writers left, as every write does first: temporary directories, and on S3 the unfinished multipart
+ * uploads of files of checkpoints. How many. Errors: those of object storage. */
+ckpt_status ckpt_location_clean(int64_t *n_out, ckpt_location *location, ckpt_error *error);
 
 typedef struct ckpt_entry {
   int64_t step;
@@ -112,6 +118,14 @@ typedef struct ckpt_checkpoint ckpt_checkpoint;
 ckpt_status ckpt_checkpoint_open(ckpt_checkpoint **out, ckpt_location *location, int64_t step, ckpt_error *error);
 ckpt_status ckpt_checkpoint_open_path(ckpt_checkpoint **out, const char *path, ckpt_s3 *s3, ckpt_error *error);
 void ckpt_checkpoint_close(ckpt_checkpoint *checkpoint);
+
+/* Opens a file of the experiment's list, as it is stored. Errors: E-CKPT-011, those of object storage. */
+ckpt_status ckpt_checkpoint_file(ckpt_file **out, const ckpt_checkpoint *checkpoint, size_t index, ckpt_error *error);
+
+/* Fetches the files of a checkpoint on S3, once, into the client's scratch directory: from then on its tensors have
+ * `data`. Without it ckpt_tensors_read asks for the range it needs. Nothing to do for a local one. Errors: E-S3-021,
+ * those of object storage. */
+ckpt_status ckpt_checkpoint_fetch(ckpt_checkpoint *checkpoint, ckpt_error *error);
 
 const char *ckpt_checkpoint_path(const ckpt_checkpoint *checkpoint); /* of its directory */
 uint64_t ckpt_checkpoint_n_bytes(const ckpt_checkpoint *checkpoint); /* of its files, experiment.json too */

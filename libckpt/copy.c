@@ -15,10 +15,11 @@ static bool is_kept(const ck_output *stage, const ckpt_file_entry *entry) {
 
 static ckpt_status copy_bytes(ck_output *stage, const ckpt_file *file, ckpt_error *error) {
   uint64_t size = ck_file_stored_size(file);
-  unsigned char *room = malloc(CK_PIECE_BYTES);
-  ckpt_status status = room ? CKPT_OK : ck_no_memory(error, CK_PIECE_BYTES);
+  size_t most = ck_file_piece(file);
+  unsigned char *room = malloc(most);
+  ckpt_status status = room ? CKPT_OK : ck_no_memory(error, most);
   for (uint64_t done = 0; status == CKPT_OK && done < size;) {
-    size_t n = size - done < CK_PIECE_BYTES ? (size_t)(size - done) : CK_PIECE_BYTES;
+    size_t n = size - done < most ? (size_t)(size - done) : most;
     status = ck_file_read_stored(room, file, done, n, error);
     if (status == CKPT_OK) status = ck_output_write(stage, room, n, error);
     done += n;
@@ -27,14 +28,27 @@ static ckpt_status copy_bytes(ck_output *stage, const ckpt_file *file, ckpt_erro
   return status;
 }
 
-/* A file whose bytes are not those that experiment.json tells of is not finished: nothing of it stays. */
+static ckpt_status try_to_copy(ck_output *stage, const ckpt_file *file, const ckpt_file_entry *entry,
+                               ckpt_error *error) {
+  ckpt_status status = ck_output_begin(stage, entry->name, error);
+  if (status == CKPT_OK) status = copy_bytes(stage, file, error);
+  if (status == CKPT_OK) status = ck_output_end(stage, error);
+  return status;
+}
+
+/* A file whose bytes are not those that experiment.json tells of is not finished: nothing of it stays. What an earlier
+ * copy of another checkpoint had begun to upload may be taken up at first, and is then removed. */
 static ckpt_status copy_file(ck_output *stage, const ckpt_checkpoint *from, const ckpt_file_entry *entry,
                              ckpt_error *error) {
   ckpt_file *file = NULL;
-  ckpt_status status = ck_folder_open_listed(&file, from->folder, entry, error);
-  if (status == CKPT_OK) status = ck_output_begin(stage, entry->name, error);
-  if (status == CKPT_OK) status = copy_bytes(stage, file, error);
-  if (status == CKPT_OK) status = ck_output_end(stage, error);
+  ckpt_error own;
+  ckpt_status status = ck_folder_open_listed(&file, from->folder, entry, &own);
+  if (status == CKPT_OK) status = try_to_copy(stage, file, entry, &own);
+  if (status != CKPT_OK && strcmp(own.code, "E-S3-017") == 0) {
+    ck_output_abandon(stage);
+    status = try_to_copy(stage, file, entry, &own);
+  }
+  if (status != CKPT_OK && error) *error = own;
   const char *found = status == CKPT_OK ? stage->files[stage->n_files - 1].sha256 : NULL;
   if (found && strcmp(found, entry->sha256) != 0)
     status = ck_fail(error, CK_E_FILE_HASH, ckpt_file_path(file), -1, 0, "expected %s, found %s", entry->sha256, found);

@@ -42,22 +42,6 @@ static directory *directory_of(ckpt_location *location) { return (directory *)(v
 
 static const char temporary[] = ".tmp-step-", aside[] = ".old-step-", copying[] = ".copy-step-";
 
-/* The n of "<prefix><n>" with nothing after it but, where `more`, "-…". */
-static bool parse_step(int64_t *out, const char *name, const char *prefix, bool more) {
-  if (strncmp(name, prefix, strlen(prefix)) != 0) return false;
-  const char *digits = name + strlen(prefix);
-  size_t n = strspn(digits, "0123456789");
-  if (n == 0 || (n > 1 && digits[0] == '0') || (more ? digits[n] != '-' : digits[n] != 0)) return false;
-  int64_t value = 0;
-  for (size_t i = 0; i < n; i++) {
-    int digit = digits[i] - '0';
-    if (value > (INT64_MAX - digit) / 10) return false;
-    value = value * 10 + digit;
-  }
-  *out = value;
-  return true;
-}
-
 static void step_name(char out[32], int64_t step) { snprintf(out, 32, "step-%lld", (long long)step); }
 
 static char *scratch_name(const char *prefix, int64_t step, int attempt) {
@@ -65,11 +49,6 @@ static char *scratch_name(const char *prefix, int64_t step, int attempt) {
 }
 
 /* ---- Listing ---- */
-
-static int by_step(const void *left, const void *right) {
-  int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-  return a < b ? -1 : a > b;
-}
 
 static ckpt_status fail_list(ckpt_location *location, ckpt_error *error) {
   int cause = errno;
@@ -84,10 +63,10 @@ static ckpt_status list_steps(int64_t **steps, size_t *n_steps, ckpt_location *l
   *n_steps = 0;
   if (!names) return fail_list(location, error);
   int64_t *found = ck_take(n, sizeof *found);
-  for (size_t i = 0; found && i < n; i++) n_found += parse_step(&found[n_found], names[i], "step-", false);
+  for (size_t i = 0; found && i < n; i++) n_found += ck_parse_step(&found[n_found], names[i], "step-", false);
   ck_free_names(names, n);
   if (!found) return ck_no_memory(error, n * sizeof *found);
-  qsort(found, n_found, sizeof *found, by_step);
+  qsort(found, n_found, sizeof *found, ck_by_step);
   *steps = found;
   *n_steps = n_found;
   return CKPT_OK;
@@ -105,17 +84,19 @@ static void restore_or_remove(directory *place, const char *name, int64_t step) 
     ck_remove_directory(place->fd, name);
 }
 
-/* Never an error: what cannot be removed now is left to the next writer. */
-static void clean(directory *place) {
+/* What cannot be removed now is left to the next writer. */
+static int64_t clean(directory *place) {
   size_t n = 0;
+  int64_t n_cleaned = 0;
   char **names = ck_list_names(&n, place->fd);
   for (size_t i = 0; names && i < n; i++) {
     int64_t step;
-    bool is_temporary = parse_step(&step, names[i], temporary, true);
-    if (!is_temporary && !parse_step(&step, names[i], aside, true)) continue;
+    bool is_temporary = ck_parse_step(&step, names[i], temporary, true);
+    if (!is_temporary && !ck_parse_step(&step, names[i], aside, true)) continue;
     int fd = ck_open_directory(place->fd, names[i]);
     if (fd < 0) continue;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+      n_cleaned++;
       if (is_temporary)
         ck_remove_directory(place->fd, names[i]);
       else
@@ -124,6 +105,13 @@ static void clean(directory *place) {
     close(fd);
   }
   ck_free_names(names, n);
+  return n_cleaned;
+}
+
+static ckpt_status clean_location(int64_t *n_out, ckpt_location *location, ckpt_error *error) {
+  (void)error;
+  *n_out = clean(directory_of(location));
+  return CKPT_OK;
 }
 
 /* ---- Stages ---- */
@@ -383,7 +371,7 @@ static void close_directory(ckpt_location *location) {
 }
 
 static const ck_location_ops directory_ops = {close_directory, list_steps, begin_stage, take_up,
-                                              publish,         end_stage,  remove_step};
+                                              publish,         end_stage,  remove_step, clean_location};
 
 /* mkdir of the path and all before it; 0, or -1 and errno. */
 static int make_path(const char *name, ckpt_error *error, ckpt_status *status) {

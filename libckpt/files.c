@@ -169,7 +169,7 @@ int ck_remove_directory(int parent, const char *name) {
   return cause ? -1 : 0;
 }
 
-static bool is_ours(const char *name) {
+bool ck_is_checkpoint_file(const char *name) {
   bool tensors = ck_ends_with(name, ".safetensors") || ck_ends_with(name, ".safetensors.index.json");
   bool stem = strncmp(name, "parameters", 10) == 0 || strncmp(name, "states", 6) == 0;
   return strcmp(name, "experiment.json") == 0 || (tensors && stem);
@@ -179,7 +179,7 @@ static bool is_ours(const char *name) {
 static bool is_plain(int directory, const char *name, bool ours) {
   struct stat status;
   if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT;
-  return !S_ISDIR(status.st_mode) && (!ours || is_ours(name));
+  return !S_ISDIR(status.st_mode) && (!ours || ck_is_checkpoint_file(name));
 }
 
 bool ck_is_flat(int directory, bool ours) {

@@ -33,6 +33,9 @@ int ck_open_directory(int parent, const char *name);
 /* Unlinks the files of directory `name` and the directory; 0, or -1 and errno. What is gone already is no failure. */
 int ck_remove_directory(int parent, const char *name);
 
+/* Whether a checkpoint is made of files of such names. */
+bool ck_is_checkpoint_file(const char *name);
+
 /* Whether a directory holds only regular files, and with `ours` only those that a checkpoint is made of. */
 bool ck_is_flat(int directory, bool ours);
 

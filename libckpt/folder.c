@@ -8,6 +8,7 @@
 
 #include "error.h"
 #include "file.h"
+#include "s3.h"
 #include "tensors.h"
 
 static void close_directory(ck_folder *folder) {
@@ -49,8 +50,8 @@ static ckpt_status open_directory(ck_folder **out, const char *path, ckpt_error 
 }
 
 ckpt_status ck_folder_open(ck_folder **out, const char *path, ckpt_s3 *s3, ckpt_error *error) {
-  (void)s3;
   *out = NULL;
+  if (s3 && ck_s3_is_name(path)) return ck_s3_folder_open(out, path, s3, error);
   ckpt_status status = ck_refuse_s3(path, error);
   return status == CKPT_OK ? open_directory(out, path, error) : status;
 }

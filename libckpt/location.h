@@ -22,6 +22,8 @@ typedef struct ck_location_ops {
   void (*end)(ckpt_location *location, ck_output *stage);
   /* Removes step-<step>; a torn one only if nothing but files of checkpoints is in it. */
   ckpt_status (*remove)(ckpt_location *location, int64_t step, bool complete, ckpt_error *error);
+  /* Ends what killed writers left; how many of it. */
+  ckpt_status (*clean)(int64_t *n_out, ckpt_location *location, ckpt_error *error);
 } ck_location_ops;
 
 /* The first member of every place's own struct. */
@@ -32,5 +34,10 @@ struct ckpt_location {
 };
 
 ckpt_status ck_directory_open(ckpt_location **out, const char *name, bool create, ckpt_error *error);
+ckpt_status ck_s3_location_open(ckpt_location **out, const char *name, bool create, ckpt_s3 *s3, ckpt_error *error);
+
+/* The n of "<prefix><n>" with nothing after it but, where `more`, "-…". */
+bool ck_parse_step(int64_t *out, const char *name, const char *prefix, bool more);
+int ck_by_step(const void *left, const void *right); /* for qsort */
 
 #endif

@@ -190,28 +190,36 @@ void ckpt_manifest_free(ckpt_manifest *public) {
   free(owner);
 }
 
-static ckpt_status check_file(const ckpt_shard_file *shard, bool hashes, const ckpt_read_options *options,
-                              ckpt_error *error) {
-  ckpt_file *file = NULL;
+static ckpt_status check_size(const ckpt_shard_file *shard, const ckpt_file *file, ckpt_error *error) {
+  uint64_t size = ck_file_stored_size(file);
+  if (size == shard->size) return CKPT_OK;
+  return ck_fail(error, CK_E_SHARD_SIZE, shard->path, -1, 0, "expected %llu bytes, found %llu",
+                 (unsigned long long)shard->size, (unsigned long long)size);
+}
+
+static ckpt_status check_hash(const ckpt_shard_file *shard, const ckpt_file *file, ckpt_error *error) {
   char found[CKPT_SHA256_TEXT];
-  ckpt_status status = ckpt_file_open(&file, shard->path, options, error);
-  if (status == CKPT_OK && ckpt_file_size(file) != shard->size)
-    status = ck_fail(error, CK_E_SHARD_SIZE, shard->path, -1, 0, "expected %llu bytes, found %llu",
-                     (unsigned long long)shard->size, (unsigned long long)ckpt_file_size(file));
-  if (status == CKPT_OK && hashes) status = ckpt_file_version(found, file, error);
-  if (status == CKPT_OK && hashes && strcmp(found, shard->sha256) != 0)
+  ckpt_status status = ckpt_file_sha256(found, file, error);
+  if (status == CKPT_OK && strcmp(found, shard->sha256) != 0)
     status = ck_fail(error, CK_E_SHARD_HASH, shard->path, -1, 0, "expected %s, found %s", shard->sha256, found);
-  ckpt_file_close(file);
   return status;
+}
+
+ckpt_status ckpt_manifest_check_file(const ckpt_shard_file *shard, const ckpt_file *file, ckpt_error *error) {
+  ckpt_status status = check_size(shard, file, error);
+  return status == CKPT_OK ? check_hash(shard, file, error) : status;
 }
 
 ckpt_status ckpt_manifest_check(const ckpt_manifest *public, bool hashes, const ckpt_read_options *options,
                                 ckpt_error *error) {
-  ckpt_read_options stored = options ? *options : CKPT_READ_OPTIONS;
-  stored.stored = true;
-  for (size_t i = 0; i < public->n_shards * public->n_shard_files; i++) {
-    ckpt_status status = check_file(&public->files[i], hashes, &stored, error);
-    if (status != CKPT_OK) return status;
+  ckpt_status status = CKPT_OK;
+  for (size_t i = 0; status == CKPT_OK && i < public->n_shards * public->n_shard_files; i++) {
+    const ckpt_shard_file *shard = &public->files[i];
+    ckpt_file *file = NULL;
+    status = ck_file_open_stored(&file, shard->path, options ? options->s3 : NULL, error);
+    if (status == CKPT_OK) status = check_size(shard, file, error);
+    if (status == CKPT_OK && hashes) status = check_hash(shard, file, error);
+    ckpt_file_close(file);
   }
-  return CKPT_OK;
+  return status;
 }

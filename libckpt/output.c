@@ -13,9 +13,14 @@ ckpt_status ck_output_init(ck_output *output, const ck_output_ops *ops, ckpt_err
   return ck_sha256_new(&output->hash, error);
 }
 
-void ck_output_clear(ck_output *output) {
+void ck_output_abandon(ck_output *output) {
   if (output->name) output->ops->abandon(output);
   free(output->name);
+  output->name = NULL;
+}
+
+void ck_output_clear(ck_output *output) {
+  ck_output_abandon(output);
   for (size_t i = 0; i < output->n_files; i++) free((void *)(uintptr_t)output->files[i].name);
   free(output->files);
   ck_lane_free(output->lane);

@@ -34,6 +34,9 @@ ckpt_status ck_output_begin(ck_output *output, const char *name, ckpt_error *err
 ckpt_status ck_output_write(ck_output *output, const void *bytes, size_t n_bytes, ckpt_error *error);
 ckpt_status ck_output_end(ck_output *output, ckpt_error *error);
 
+/* Gives up the file that is open, if one is. */
+void ck_output_abandon(ck_output *output);
+
 /* Counts a file that is there already among the finished ones. */
 ckpt_status ck_output_keep(ck_output *output, const ckpt_file_entry *entry, ckpt_error *error);
 

@@ -85,7 +85,7 @@ ckpt_status ckpt_sha256_file(char out[CKPT_SHA256_TEXT], const char *path, ckpt_
   options.stored = true;
   ckpt_file *file = NULL;
   ckpt_status status = ckpt_file_open(&file, path, &options, error);
-  if (status == CKPT_OK) status = ckpt_file_version(out, file, error);
+  if (status == CKPT_OK) status = ckpt_file_sha256(out, file, error);
   ckpt_file_close(file);
   return status;
 }

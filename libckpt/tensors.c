@@ -64,7 +64,7 @@ ckpt_status ck_tensors_add(ckpt_tensors *tensors, const ckpt_tensor *tensor, boo
     if (swap) ck_swap_elements(owned, tensor->n_elements, ckpt_dtype_n_bytes(tensor->dtype));
     entry->tensor.data = owned;
   } else {
-    entry->tensor.data = swap ? NULL : content + tensor->offset;
+    entry->tensor.data = swap || !content ? NULL : content + tensor->offset;
   }
   return CKPT_OK;
 }
@@ -170,6 +170,18 @@ ckpt_status ckpt_tensors_from_file(ckpt_tensors **out, const ckpt_file *file, co
     *out = tensors;
   else
     ckpt_tensors_close(tensors);
+  return status;
+}
+
+ckpt_status ck_tensors_fetch(ckpt_tensors *tensors, ckpt_error *error) {
+  ckpt_status status = CKPT_OK;
+  for (size_t i = 0; status == CKPT_OK && i < tensors->n_files; i++)
+    status = ck_file_fetch((ckpt_file *)(uintptr_t)tensors->files[i], error);
+  for (size_t i = 0; status == CKPT_OK && i < tensors->n; i++) {
+    ck_entry *entry = &tensors->entries[i];
+    const unsigned char *content = ckpt_file_bytes(entry->tensor.file);
+    if (!entry->tensor.data && !entry->swap && content) entry->tensor.data = content + entry->tensor.offset;
+  }
   return status;
 }
 

@@ -44,6 +44,9 @@ ckpt_status ck_tensors_add(ckpt_tensors *tensors, const ckpt_tensor *tensor, boo
                            ckpt_error *error);
 ckpt_status ck_tensors_add_file(ckpt_tensors *tensors, const ckpt_file *file, ckpt_error *error);
 
+/* Brings remote files here, and points the tensors into them. The tensors must own their files. */
+ckpt_status ck_tensors_fetch(ckpt_tensors *tensors, ckpt_error *error);
+
 /* Sorts by name and refuses repeated ones. */
 ckpt_status ck_tensors_finish(ckpt_tensors *tensors, const char *path, ckpt_error *error);
 

@@ -87,8 +87,8 @@ def wrong_usage_is_refused_by_name(folder):
         (["show", c, c], "E-ENV-004", "found 2 operands"), (["diff", c], "E-ENV-004", "expected A B"),
         (["ls", "--nonsense", folder], "E-ENV-002", "--nonsense"), (["prune", folder], "E-ENV-002", "--keep"),
         (["prune", folder, "--keep", "0"], "E-ENV-002", "positive"), (["prune", folder, "--keep"], "E-ENV-002", "needs N"),
-        (["get", c, "nothing"], "E-LOAD-101", "nothing"), (["show", "s3://b/step-1"], "E-S3-001", "s3://b"),
-        (["ls", "s3://b/x"], "E-S3-001", "s3://"), (["cp", c, "s3://b/x"], "E-S3-001", "s3://"),
+        (["get", c, "nothing"], "E-LOAD-101", "nothing"), (["show", "s3://b/step-1"], "E-S3-020", "s3://b"),
+        (["ls", "s3://b/x"], "E-S3-020", "role checkpoint"), (["cp", c, "s3://b/x"], "E-S3-020", "role checkpoint"),
         (["show", folder], "E-CKPT-007", f"{folder}/latest"), (["cp", c, f"{folder}/x/step-4"], "E-ENV-004", "step-4"),
     ]:
         expect_failure(ck(*arguments), 2, code, words)

@@ -131,7 +131,8 @@ static int parse(request *wanted, int n, char **arguments) {
 int main(int n, char **arguments) {
   request wanted = {.options = SEXP_OPTIONS_DEFAULT};
   if (parse(&wanted, n, arguments)) return 2;
-  sexp_host host = tool_host();
+  tool_files files = {0};
+  sexp_host host = tool_host(&files);
   host.print = print_line;
   sexp_program *program = NULL;
   sexp_messages *messages = NULL;
@@ -148,5 +149,6 @@ int main(int n, char **arguments) {
   printf("status %s\n", names[status]);
   sexp_messages_free(messages);
   sexp_program_free(program);
+  tool_files_free(&files);
   return 0;
 }

@@ -24,6 +24,16 @@ int tool_fail(int status, tool_code code, const char *format, ...) {
   return status;
 }
 
+ckpt_status tool_error(ckpt_error *error, tool_code code, const char *format, ...) {
+  va_list arguments;
+  *error = (ckpt_error){.status = CKPT_INVALID, .offset = -1, .hint = codes[code].hint};
+  snprintf(error->code, sizeof error->code, "%s", codes[code].code);
+  va_start(arguments, format);
+  vsnprintf(error->message, sizeof error->message, format, arguments);
+  va_end(arguments);
+  return CKPT_INVALID;
+}
+
 int tool_fail_ckpt(const ckpt_error *error) {
   fprintf(stderr, "%s: %s\n", error->code, error->message);
   if (error->hint && error->hint[0]) fprintf(stderr, "  hint: %s\n", error->hint);

@@ -22,6 +22,9 @@ typedef enum tool_code {
 
 /* Prints "E-CODE: message" and the row's hint; gives status back. */
 int tool_fail(int status, tool_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Fills *error as libckpt's functions do, with a code of the tools; CKPT_INVALID. */
+ckpt_status tool_error(ckpt_error *error, tool_code code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Prints an error of libckpt; TOOL_STORAGE or TOOL_INPUT. */
 int tool_fail_ckpt(const ckpt_error *error);
 /* Nothing is printed: TOOL_NO for a checkpoint that is not what it says, TOOL_STORAGE for one that cannot be read. */

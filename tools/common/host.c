@@ -14,6 +14,7 @@ struct sexp_file {
   ckpt_manifest *manifest;
   sexp_manifest shards;
   const char **paths; /* of shards */
+  sexp_file *next;    /* of tensors */
 };
 
 static int fail(sexp_failure *why, const ckpt_error *error) {
@@ -28,9 +29,15 @@ static int fail_memory(sexp_failure *why) {
   return 1;
 }
 
+static void unlink_file(tool_files *files, const sexp_file *file) {
+  sexp_file **link = &files->open;
+  while (*link && *link != file) link = &(*link)->next;
+  if (*link) *link = file->next;
+}
+
 static void host_close(void *context, sexp_file *file) {
-  (void)context;
   if (!file) return;
+  unlink_file(context, file);
   for (size_t i = 0; file->copies && i < ckpt_tensors_count(file->tensors); i++) free(file->copies[i]);
   free(file->copies);
   free(file->list);
@@ -41,11 +48,48 @@ static void host_close(void *context, sexp_file *file) {
   free(file);
 }
 
+/* ---- files ---- */
+
+static ckpt_status read_options(ckpt_read_options *out, const tool_files *files, const char *path, ckpt_error *error) {
+  *out = CKPT_READ_OPTIONS;
+  return files->credentials ? tool_credentials_client(&out->s3, files->credentials, TOOL_DATA, path, error) : CKPT_OK;
+}
+
+/* A shard is hashed when it is opened, so that an object is fetched once for both. */
+static ckpt_status check_shard(const tool_files *files, const ckpt_file *file, ckpt_error *error) {
+  ckpt_status status = CKPT_OK;
+  for (size_t i = 0; status == CKPT_OK && i < files->n_shards; i++)
+    if (strcmp(files->shards[i].path, ckpt_file_path(file)) == 0)
+      status = ckpt_manifest_check_file(&files->shards[i], file, error);
+  return status;
+}
+
+/* The file of that path among those whose tensors are in use, or NULL. */
+static const ckpt_file *find_open(const tool_files *files, const char *path) {
+  for (const sexp_file *file = files->open; file; file = file->next)
+    for (size_t i = 0; i < ckpt_tensors_n_files(file->tensors); i++)
+      if (strcmp(ckpt_file_path(ckpt_tensors_file(file->tensors, i)), path) == 0)
+        return ckpt_tensors_file(file->tensors, i);
+  return NULL;
+}
+
+/* Shards of an index, which libsexp opens for their versions, are not fetched a second time. */
+static ckpt_status open_file(sexp_file *file, const tool_files *files, const char *path, ckpt_error *error) {
+  const ckpt_file *open = find_open(files, path);
+  ckpt_read_options options;
+  ckpt_status status = read_options(&options, files, path, error);
+  if (status != CKPT_OK) return status;
+  return open ? ckpt_file_again(&file->file, open, &options, error)
+              : ckpt_file_open(&file->file, path, &options, error);
+}
+
 static int host_open(void *context, const char *path, sexp_file **out, sexp_file_info *info, sexp_failure *why) {
   ckpt_error error;
   sexp_file *file = calloc(1, sizeof *file);
   if (!file) return fail_memory(why);
-  if (ckpt_file_open(&file->file, path, NULL, &error) != CKPT_OK) {
+  ckpt_status status = open_file(file, context, path, &error);
+  if (status == CKPT_OK) status = check_shard(context, file->file, &error);
+  if (status != CKPT_OK) {
     host_close(context, file);
     return fail(why, &error);
   }
@@ -97,7 +141,11 @@ static int host_open_tensors(void *context, const char *path, sexp_file **out, c
   ckpt_error error;
   sexp_file *file = calloc(1, sizeof *file);
   if (!file) return fail_memory(why);
-  ckpt_status status = ckpt_tensors_open(&file->tensors, path, NULL, &error);
+  ckpt_read_options options;
+  ckpt_status status = read_options(&options, context, path, &error);
+  if (status == CKPT_OK) status = ckpt_tensors_open(&file->tensors, path, &options, &error);
+  for (size_t i = 0; status == CKPT_OK && i < ckpt_tensors_n_files(file->tensors); i++)
+    status = check_shard(context, ckpt_tensors_file(file->tensors, i), &error);
   size_t n = status == CKPT_OK ? ckpt_tensors_count(file->tensors) : 0;
   if (status == CKPT_OK) {
     file->list = calloc(n + 1, sizeof *file->list);
@@ -112,10 +160,44 @@ static int host_open_tensors(void *context, const char *path, sexp_file **out, c
     host_close(context, file);
     return fail(why, &error);
   }
+  tool_files *files = context;
+  file->next = files->open;
+  files->open = file;
   *tensors = file->list;
   *n_tensors = n;
   *out = file;
   return 0;
+}
+
+/* ---- manifests ---- */
+
+/* False: out of memory. */
+static bool add_shard(tool_files *files, const ckpt_shard_file *shard) {
+  if (files->n_shards == files->room) {
+    size_t room = files->room ? 2 * files->room : 16;
+    ckpt_shard_file *grown = realloc(files->shards, room * sizeof *grown);
+    if (!grown) return false;
+    files->shards = grown;
+    files->room = room;
+  }
+  char *path = strdup(shard->path);
+  if (!path) return false;
+  files->shards[files->n_shards] = *shard;
+  files->shards[files->n_shards++].path = path;
+  return true;
+}
+
+/* Sizes are checked at once, which reads nothing of the shards. They may be on S3 where the manifest is not. */
+static ckpt_status open_and_check(sexp_file *file, const tool_files *files, const char *path, ckpt_error *error) {
+  ckpt_read_options options;
+  ckpt_status status = read_options(&options, files, path, error);
+  if (status == CKPT_OK) status = ckpt_manifest_open(&file->manifest, path, &options, error);
+  size_t n = status == CKPT_OK ? file->manifest->n_shards * file->manifest->n_shard_files : 0;
+  for (size_t i = 0; status == CKPT_OK && !options.s3 && i < n; i++)
+    status = read_options(&options, files, file->manifest->files[i].path, error);
+  if (status == CKPT_OK) status = ckpt_manifest_check(file->manifest, false, &options, error);
+  if (status == CKPT_OK) status = ckpt_file_open(&file->file, path, &options, error);
+  return status;
 }
 
 static int host_open_manifest(void *context, const char *path, sexp_file **out, const sexp_manifest **manifest,
@@ -123,25 +205,32 @@ static int host_open_manifest(void *context, const char *path, sexp_file **out, 
   ckpt_error error;
   sexp_file *file = calloc(1, sizeof *file);
   if (!file) return fail_memory(why);
-  if (ckpt_manifest_open(&file->manifest, path, NULL, &error) != CKPT_OK ||
-      ckpt_manifest_check(file->manifest, true, NULL, &error) != CKPT_OK ||
-      ckpt_file_open(&file->file, path, NULL, &error) != CKPT_OK) {
+  if (open_and_check(file, context, path, &error) != CKPT_OK) {
     host_close(context, file);
     return fail(why, &error);
   }
   const ckpt_manifest *from = file->manifest;
   size_t n = from->n_shards * from->n_shard_files;
-  file->paths = calloc(n + 1, sizeof *file->paths);
-  if (!file->paths) {
+  bool good = (file->paths = calloc(n + 1, sizeof *file->paths)) != NULL;
+  for (size_t i = 0; good && i < n; i++) {
+    file->paths[i] = from->files[i].path;
+    good = add_shard(context, &from->files[i]);
+  }
+  if (!good) {
     host_close(context, file);
     return fail_memory(why);
   }
-  for (size_t i = 0; i < n; i++) file->paths[i] = from->files[i].path;
   file->shards = (sexp_manifest){from->kind,     from->dtype,  from->field,    from->length,        from->stride,
                                  from->n_fields, from->fields, from->n_shards, from->n_shard_files, file->paths};
   *manifest = &file->shards;
   *out = file;
   return 0;
+}
+
+void tool_files_free(tool_files *files) {
+  for (size_t i = 0; i < files->n_shards; i++) free((void *)(uintptr_t)files->shards[i].path);
+  free(files->shards);
+  *files = (tool_files){0};
 }
 
 static int host_check(void *context, sexp_file *file, sexp_failure *why) {
@@ -169,8 +258,9 @@ static void host_print(void *context, const char *line) {
   fprintf(stderr, "%s\n", line);
 }
 
-sexp_host tool_host(void) {
-  return (sexp_host){.open = host_open,
+sexp_host tool_host(tool_files *files) {
+  return (sexp_host){.context = files,
+                     .open = host_open,
                      .open_tensors = host_open_tensors,
                      .open_manifest = host_open_manifest,
                      .check = host_check,

@@ -32,7 +32,7 @@ static bool is_last(const char *at) {
 char *tool_path_from(const char *file, const char *path) {
   const char *file_at = file, *path_at = path, *file_part, *path_part;
   bool absolute = file[0] == '/', any = false;
-  if (absolute != (path[0] == '/')) return strdup(path);
+  if (strstr(path, "://") || absolute != (path[0] == '/')) return strdup(path);
   for (;;) {
     const char *file_next = file_at, *path_next = path_at;
     size_t n = next_part(&file_part, &file_next), m = next_part(&path_part, &path_next);

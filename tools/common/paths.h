@@ -3,7 +3,8 @@
 #define TOOL_PATHS_H
 
 /* `path` seen from the folder that `file` is in, owned: "exp/a.sexp" and "data/b.npy" give "../data/b.npy". As it is
- * where only one of the two is absolute, or two absolute ones have no folder in common. NULL: out of memory. */
+ * where it is an s3:// name, only one of the two is absolute, or two absolute ones have no folder in common. NULL: out
+ * of memory. */
 char *tool_path_from(const char *file, const char *path);
 
 #endif

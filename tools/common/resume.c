@@ -52,7 +52,9 @@ static int take_tensors(tool_resume *resume, const ckpt_tensors *tensors, bool s
 }
 
 int tool_resume_take(tool_resume *resume, ckpt_checkpoint *checkpoint) {
+  ckpt_error error;
   *resume = (tool_resume){.checkpoint = checkpoint};
+  if (ckpt_checkpoint_fetch(checkpoint, &error) != CKPT_OK) return tool_fail_ckpt(&error);
   const ckpt_tensors *parameters = ckpt_checkpoint_parameters(resume->checkpoint);
   const ckpt_tensors *states = ckpt_checkpoint_states(resume->checkpoint);
   size_t n = ckpt_tensors_count(parameters) + ckpt_tensors_count(states);
@@ -65,13 +67,16 @@ int tool_resume_take(tool_resume *resume, ckpt_checkpoint *checkpoint) {
   return status ? status : take_tensors(resume, states, true);
 }
 
-int tool_resume_open(tool_resume *resume, const char *what, ckpt_location *location) {
+int tool_resume_open(tool_resume *resume, const char *what, ckpt_location *location, tool_credentials *credentials) {
   ckpt_error error;
+  ckpt_s3 *s3 = NULL;
   bool latest = strcmp(what, "latest") == 0;
   *resume = (tool_resume){0};
   if (latest && !location) return tool_fail(TOOL_INPUT, TOOL_E_RESUME_LATEST, "--resume latest needs --checkpoint-dir");
-  ckpt_status status = latest ? ckpt_checkpoint_open(&resume->checkpoint, location, CKPT_LATEST, &error)
-                              : ckpt_checkpoint_open_path(&resume->checkpoint, what, NULL, &error);
+  ckpt_status status = tool_credentials_client(&s3, credentials, TOOL_CHECKPOINT, what, &error);
+  if (status == CKPT_OK)
+    status = latest ? ckpt_checkpoint_open(&resume->checkpoint, location, CKPT_LATEST, &error)
+                    : ckpt_checkpoint_open_path(&resume->checkpoint, what, s3, &error);
   if (status == CKPT_OK) status = ckpt_checkpoint_verify(resume->checkpoint, &error);
   if (status != CKPT_OK) return tool_fail_ckpt(&error);
   if (latest) tool_say_torn(location, ckpt_checkpoint_experiment(resume->checkpoint)->step);

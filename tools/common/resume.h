@@ -3,6 +3,7 @@
 #define TOOL_RESUME_H
 
 #include "../../libsexp/sexp.h"
+#include "credentials.h"
 #include "experiment.h"
 
 typedef struct tool_resume {
@@ -14,13 +15,14 @@ typedef struct tool_resume {
 } tool_resume;
 
 /* Opens `what`, a checkpoint's path or "latest" of location (then not NULL; torn ones are skipped with a word), and
- * verifies every hash and the digest. All return the exit status of a failure, printed. */
-int tool_resume_open(tool_resume *resume, const char *what, ckpt_location *location);
+ * verifies every hash and the digest; one on S3 is fetched, with the credentials of checkpoints. All return the exit
+ * status of a failure, printed. */
+int tool_resume_open(tool_resume *resume, const char *what, ckpt_location *location, tool_credentials *credentials);
 /* Refuses another file, run, knob, seed or identity: E-CKPT-040 to -042. */
 int tool_resume_check_program(const tool_resume *resume, const sexp_program *program, const char *path);
 /* Says which checkpoints beyond the chosen step are torn. */
 void tool_say_torn(ckpt_location *location, int64_t chosen);
-/* Takes over an open checkpoint, which is verified already or will be. */
+/* Takes over an open checkpoint, which is verified already or will be; fetches one on S3. */
 int tool_resume_take(tool_resume *resume, ckpt_checkpoint *checkpoint);
 /* Refuses other data: E-CKPT-043. */
 int tool_resume_check_data(const tool_resume *resume, const tool_experiment *experiment);

@@ -28,13 +28,14 @@ static int64_t seconds_of(const char *created) {
   return ((days * 24 + hour) * 60 + minute) * 60 + second;
 }
 
-static int write_file(tar *archive, const bundle_item *item) {
+static int write_file(tar *archive, const ckpt_checkpoint *checkpoint, const bundle_item *item) {
   ckpt_read_options options = CKPT_READ_OPTIONS;
   ckpt_file *file = NULL;
   ckpt_error error;
   options.stored = true;
   unsigned char *room = command_memory(malloc(PIECE));
-  ckpt_status status = ckpt_file_open(&file, item->path, &options, &error);
+  ckpt_status status = item->listed ? ckpt_checkpoint_file(&file, checkpoint, item->index, &error)
+                                    : ckpt_file_open(&file, item->path, &options, &error);
   for (uint64_t done = 0; status == CKPT_OK && done < item->size && !ferror(archive->to);) {
     size_t n = item->size - done < PIECE ? (size_t)(item->size - done) : PIECE;
     status = ckpt_file_read(room, file, done, n, &error);
@@ -56,7 +57,7 @@ static int write_items(const bundle *b, FILE *to) {
     if (item->bytes)
       tar_bytes(&archive, item->bytes, (size_t)item->size);
     else
-      status = write_file(&archive, item);
+      status = write_file(&archive, b->checkpoint, item);
     if (status) return status;
     tar_pad(&archive);
   }

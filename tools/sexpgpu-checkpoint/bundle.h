@@ -8,6 +8,8 @@ typedef struct bundle_item {
   char *path; /* of the file to read; or, with `bytes`, the name that a run gave it */
   char *name; /* in the archive */
   const void *bytes;
+  bool listed; /* file `index` of the checkpoint */
+  size_t index;
   uint64_t size;
 } bundle_item;
 

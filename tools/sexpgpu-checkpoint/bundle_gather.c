@@ -136,6 +136,8 @@ static void add_checkpoint(bundle *b, const char *top) {
     bundle_item *item = add(b, command_text("%s/%s", path, e->files[i].name));
     item->name = command_text("%s/step-%" PRId64 "/%s", top, e->step, e->files[i].name);
     item->size = e->files[i].size;
+    item->listed = true;
+    item->index = i;
   }
   size_t n = 0;
   const char *text = ckpt_checkpoint_text(b->checkpoint, &n);

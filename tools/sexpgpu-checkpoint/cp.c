@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "../common/format.h"
 #include "command.h"
@@ -42,11 +41,6 @@ static int copy(const copying *c, const ckpt_checkpoint *from) {
   return TOOL_DONE;
 }
 
-static int open_target(copying *c, const char *name) {
-  ckpt_error error;
-  return ckpt_location_open(&c->to, name, true, NULL, &error) == CKPT_OK ? TOOL_DONE : tool_fail_ckpt(&error);
-}
-
 /* DST is a location, or in one the place step-<n> of this very step. */
 static int copy_one(copying *c, const char *source, const char *target) {
   ckpt_checkpoint *from = NULL;
@@ -57,7 +51,7 @@ static int copy_one(copying *c, const char *source, const char *target) {
   if (!status && step >= 0 && step != ckpt_checkpoint_experiment(from)->step)
     status = tool_fail(TOOL_INPUT, TOOL_E_ENV_OPERANDS, "%s: expected a location or step-%" PRId64 ", found %s", target,
                        ckpt_checkpoint_experiment(from)->step, base);
-  if (!status) status = open_target(c, step >= 0 ? directory : target);
+  if (!status) status = checkpoint_open_location(&c->to, step >= 0 ? directory : target, true);
   if (!status) status = copy(c, from);
   ckpt_checkpoint_close(from);
   free(directory);
@@ -83,27 +77,14 @@ static int copy_all(copying *c, const char *source, const char *target) {
   ckpt_entry *entries = NULL;
   ckpt_error error;
   size_t n = 0;
-  int status = checkpoint_open_location(&from, source);
+  int status = checkpoint_open_location(&from, source, false);
   if (!status && ckpt_checkpoint_list(&entries, &n, from, &error) != CKPT_OK) status = tool_fail_ckpt(&error);
-  if (!status) status = open_target(c, target);
+  if (!status) status = checkpoint_open_location(&c->to, target, true);
   if (!status && n == 0) fprintf(stderr, "%s holds no checkpoints\n", source);
   for (size_t i = 0; !status && i < n; i++) status = copy_entry(c, from, source, &entries[i]);
   free(entries);
   ckpt_location_close(from);
   return status;
-}
-
-/* A source is a checkpoint by its name, or by what is in it. */
-static bool is_checkpoint(const char *name) {
-  char *directory, *base, *inside = command_text("%s/experiment.json", name);
-  struct stat facts;
-  checkpoint_split(&directory, &base, name);
-  bool latest = strcmp(base, "latest") == 0 && lstat(name, &facts) != 0;
-  bool is = latest || checkpoint_step_of(base) >= 0 || stat(inside, &facts) == 0;
-  free(directory);
-  free(base);
-  free(inside);
-  return is;
 }
 
 int command_cp(int argc, char **argv) {
@@ -123,7 +104,7 @@ int command_cp(int argc, char **argv) {
   int status = command_read(&usage, argc, argv, &operands, &exit_now);
   if (!status && !exit_now) {
     const char *source = operands.items[0], *target = operands.items[1];
-    status = is_checkpoint(source) ? copy_one(&c, source, target) : copy_all(&c, source, target);
+    status = checkpoint_is_one(source) ? copy_one(&c, source, target) : copy_all(&c, source, target);
   }
   ckpt_location_close(c.to);
   tool_list_free(&operands);

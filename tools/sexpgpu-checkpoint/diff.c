@@ -98,7 +98,9 @@ int command_diff(int argc, char **argv) {
   if (left) status = checkpoint_open_or_say(&right, operands.items[1]);
   d.left = left;
   d.right = right;
-  if (right) status = compare(&d, json);
+  if (right) status = checkpoint_fetch_or_say(left);
+  if (right && !status) status = checkpoint_fetch_or_say(right);
+  if (right && !status) status = compare(&d, json);
   diff_free(&d);
   ckpt_checkpoint_close(left);
   ckpt_checkpoint_close(right);

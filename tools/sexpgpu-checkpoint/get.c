@@ -7,7 +7,7 @@
 #include "command.h"
 #include "open.h"
 
-enum { BLOCK = 1 << 18 }; /* elements */
+enum { BLOCK_BYTES = 32 << 20 }; /* of a checkpoint on S3 several parts, asked for in parallel */
 
 static const char *const type_names[CKPT_N_DTYPES] = {
     [CKPT_BOOL] = "|b1", [CKPT_U8] = "|u1",  [CKPT_I8] = "|i1", [CKPT_U16] = "u2", [CKPT_I16] = "i2",
@@ -52,15 +52,16 @@ static void widen(unsigned char *elements, size_t n) {
 }
 
 static int print_elements(const ckpt_tensors *tensors, const ckpt_tensor *tensor) {
-  size_t width = ckpt_dtype_n_bytes(tensor->dtype);
-  unsigned char *room = command_memory(malloc((size_t)BLOCK * 8));
+  size_t width = ckpt_dtype_n_bytes(tensor->dtype), wide = tensor->dtype == CKPT_BF16 ? 4 : width;
+  size_t most = tensor->n_elements < BLOCK_BYTES / wide ? (size_t)tensor->n_elements : BLOCK_BYTES / wide;
+  unsigned char *room = command_memory(malloc(most * wide + 1));
   int status = TOOL_DONE;
   for (uint64_t done = 0; !status && done < tensor->n_elements && !ferror(stdout);) {
-    size_t n = tensor->n_elements - done < BLOCK ? (size_t)(tensor->n_elements - done) : BLOCK;
+    size_t n = tensor->n_elements - done < most ? (size_t)(tensor->n_elements - done) : most;
     ckpt_error error;
     if (ckpt_tensors_read(room, tensors, tensor, done, n, &error) != CKPT_OK) status = tool_fail_ckpt(&error);
     if (tensor->dtype == CKPT_BF16) widen(room, n);
-    if (!status) fwrite(room, tensor->dtype == CKPT_BF16 ? 4 : width, n, stdout);
+    if (!status) fwrite(room, wide, n, stdout);
     done += n;
   }
   free(room);

@@ -106,7 +106,7 @@ int command_ls(int argc, char **argv) {
   bool exit_now = false;
   ckpt_location *location = NULL;
   int status = command_read(&usage, argc, argv, &operands, &exit_now);
-  if (!status && !exit_now) status = checkpoint_open_location(&location, operands.items[0]);
+  if (!status && !exit_now) status = checkpoint_open_location(&location, operands.items[0], false);
   if (location) status = list_all(location, operands.items[0], json);
   ckpt_location_close(location);
   tool_list_free(&operands);

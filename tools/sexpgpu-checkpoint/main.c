@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "open.h"
 
 static const struct {
   const char *name, *operands, *purpose;
@@ -27,7 +28,8 @@ static void print_help(void) {
   puts("Shows, verifies, compares, copies, bundles and prunes checkpoints.\n");
   for (size_t i = 0; i < N_COMMANDS; i++)
     printf("  %-8s %-18s %s\n", commands[i].name, commands[i].operands, commands[i].purpose);
-  puts("\nC is a directory step-<n>, or LOCATION/latest. sexpgpu-checkpoint COMMAND --help shows a command's options.");
+  puts("\nC is step-<n> of a LOCATION, or LOCATION/latest; a LOCATION is a directory or s3://bucket/prefix.");
+  puts("sexpgpu-checkpoint COMMAND --help shows a command's options.");
   puts("man sexpgpu-checkpoint says everything.");
 }
 
@@ -44,6 +46,7 @@ static int dispatch(int argc, char **argv) {
 /* An error that came first keeps its status: it has been told. */
 int main(int argc, char **argv) {
   int status = dispatch(argc, argv);
+  checkpoint_forget_credentials();
   errno = 0;
   if (fflush(stdout) == 0 && !ferror(stdout)) return status;
   int failed = tool_fail(TOOL_STORAGE, TOOL_E_ENV_OUTPUT, "standard output cannot be written%s%s", errno ? ": " : "",

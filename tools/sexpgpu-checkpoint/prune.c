@@ -51,7 +51,7 @@ int command_prune(int argc, char **argv) {
   int status = command_read(&usage, argc, argv, &operands, &exit_now);
   if (!status && !exit_now && keep == 0)
     status = tool_fail(TOOL_INPUT, TOOL_E_ENV_OPTION, "expected --keep N: how many stay");
-  if (!status && !exit_now) status = checkpoint_open_location(&location, operands.items[0]);
+  if (!status && !exit_now) status = checkpoint_open_location(&location, operands.items[0], false);
   if (location) status = prune(location, keep, dry_run);
   ckpt_location_close(location);
   tool_list_free(&operands);

@@ -11,6 +11,11 @@
 #include "output.h"
 
 int evaluator_open(evaluator *e) {
+  ckpt_error error;
+  tool_credentials_read(&e->credentials);
+  e->subject.files.credentials = &e->credentials;
+  if (tool_credentials_client(&e->s3, &e->credentials, TOOL_CHECKPOINT, e->settings->place, &error) != CKPT_OK)
+    return tool_fail_ckpt(&error);
   int status = tool_sink_open(&e->sink, e->settings->metrics);
   if (status) return status;
   e->seen = tool_seen_new(&e->sink);
@@ -24,6 +29,7 @@ void evaluator_close(evaluator *e) {
   ckpt_json_free(e->records.json);
   tool_seen_free(e->seen);
   tool_sink_close(&e->sink);
+  tool_credentials_free(&e->credentials);
 }
 
 /* ---- what is still to do ---- */

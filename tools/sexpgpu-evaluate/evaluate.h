@@ -11,7 +11,8 @@
 
 typedef struct evaluator {
   const evaluate_settings *settings;
-  ckpt_s3 *s3; /* of s3:// names; NULL: none */
+  tool_credentials credentials;
+  ckpt_s3 *s3; /* of the place; NULL: it is local */
   subject subject;
   tool_sink sink;
   tool_seen *seen;

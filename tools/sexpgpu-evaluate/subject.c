@@ -52,7 +52,7 @@ static int take_knobs(subject *s, const ckpt_experiment *then) {
 /* ---- the stages of making one ---- */
 
 static int open_host(subject *s, const ckpt_experiment *then, const evaluate_settings *settings) {
-  sexp_host host = tool_host();
+  sexp_host host = tool_host(&s->files);
   s->path = strdup(settings->file ? settings->file : then->sources[0].name);
   if (!settings->file) {
     s->recorded = tool_recorded_new(&host, then->sources, then->n_sources, settings->root);
@@ -173,5 +173,7 @@ void subject_free(subject *s) {
   for (size_t i = 0; i < s->n_sets; i++) free(s->sets[i]);
   free(s->sets);
   free(s->path);
-  *s = (subject){.key = ""};
+  tool_credentials *credentials = s->files.credentials;
+  tool_files_free(&s->files);
+  *s = (subject){.files = {.credentials = credentials}};
 }

@@ -4,6 +4,7 @@
 #define EVALUATE_SUBJECT_H
 
 #include "../common/experiment.h"
+#include "../common/host.h"
 #include "../common/kept.h"
 #include "../common/recorded.h"
 #include "../common/resume.h"
@@ -15,6 +16,7 @@ typedef struct subject {
   char **sets;                /* of the recorded knobs */
   size_t n_sets;
   int64_t steps, eval_every; /* recorded overrides; 0: none */
+  tool_files files;          /* its credentials stay from one experiment to the next */
   tool_recorded *recorded;
   tool_kept *kept;
   sexp_messages *messages;

@@ -1,4 +1,5 @@
 /* sexpgpu-run: compiles an experiment and trains one of its runs. */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,15 +61,33 @@ static int load(training *t) {
   return status == SEXP_OK ? TOOL_DONE : tool_fail_sexp(status, t->messages);
 }
 
-static int open_location(training *t) {
+/* What killed writers left, as far as it can be found out: a place that tells nothing of it can be written all the
+ * same.
+ */
+static void clean_location(const training *t) {
+  int64_t n = 0;
   ckpt_error error;
-  if (!t->settings->checkpoint_dir) return TOOL_DONE;
-  if (ckpt_location_open(&t->location, t->settings->checkpoint_dir, true, NULL, &error) == CKPT_OK) return TOOL_DONE;
-  return tool_fail_ckpt(&error);
+  if (ckpt_location_clean(&n, t->location, &error) != CKPT_OK)
+    fprintf(stderr, "warning: %s: %s\n", error.code, error.message);
+  if (n > 0 && t->settings->verbose)
+    fprintf(stderr, "%" PRId64 " unfinished write%s of earlier runs removed\n", n, tool_plural(n));
+}
+
+static int open_location(training *t) {
+  const char *name = t->settings->checkpoint_dir;
+  ckpt_error error;
+  ckpt_s3 *s3 = NULL;
+  if (!name) return TOOL_DONE;
+  ckpt_status status = tool_credentials_client(&s3, &t->credentials, TOOL_CHECKPOINT, name, &error);
+  if (status == CKPT_OK) status = ckpt_location_open(&t->location, name, true, s3, &error);
+  if (status != CKPT_OK) return tool_fail_ckpt(&error);
+  clean_location(t);
+  return TOOL_DONE;
 }
 
 static int open_checkpoint(training *t) {
-  return t->settings->resume ? tool_resume_open(&t->resume, t->settings->resume, t->location) : TOOL_DONE;
+  const char *what = t->settings->resume;
+  return what ? tool_resume_open(&t->resume, what, t->location, &t->credentials) : TOOL_DONE;
 }
 
 static int check_checkpoint(const training *t) {
@@ -84,8 +103,8 @@ static int describe(training *t) {
   if (status) return status;
   t->records = (tool_records){&t->sink, ckpt_json_new(CKPT_JSON_LINE), t->experiment.slug};
   t->status.run = t->experiment.slug;
-  if (t->records.json && tool_report_make(&t->report, s->file, t->program, t->run, &t->experiment, &t->mode,
-                                           checkpoints_copy_bytes(t)))
+  if (t->records.json &&
+      tool_report_make(&t->report, s->file, t->program, t->run, &t->experiment, &t->mode, checkpoints_copy_bytes(t)))
     return TOOL_DONE;
   return tool_no_memory();
 }
@@ -99,6 +118,8 @@ static void print_report(training *t) {
   else if (s->verbose || s->explain)
     details = sexp_program_text(t->program, "report");
   tool_report_print(&t->report, details, s->explain ? stdout : stderr);
+  if (!s->verbose) return;
+  for (int role = 0; role < TOOL_N_ROLES; role++) tool_credentials_print(&t->credentials, (tool_role)role, stderr);
 }
 
 static int announce_run(training *t) {
@@ -121,8 +142,7 @@ static int announce(training *t) {
   int status = resumed ? tool_sink_rewind(&t->sink, t->experiment.slug, step, &held) : TOOL_DONE;
   if (!status && !held.manifest) status = announce_run(t);
   if (!status && held.manifest && !held.checkpoint)
-    status =
-        tool_record_checkpoint(&t->records, step, ckpt_checkpoint_experiment(t->resume.checkpoint)->digest);
+    status = tool_record_checkpoint(&t->records, step, ckpt_checkpoint_experiment(t->resume.checkpoint)->digest);
   if (!status && resumed)
     status = tool_record_annotation(&t->records, "resumed from", step, t->resume.name, t->resume.metadata);
   if (!status) status = tool_record_timing(&t->records, "perf/engine", step, 0, t->report.machine);
@@ -141,7 +161,8 @@ static int gather_overrides(training *t) {
 }
 
 static int open_host(training *t) {
-  const sexp_host inner = tool_host();
+  t->files.credentials = &t->credentials;
+  const sexp_host inner = tool_host(&t->files);
   t->kept = tool_kept_new(&inner);
   if (!t->kept) return tool_no_memory();
   t->host = tool_kept_host(t->kept);
@@ -175,6 +196,8 @@ static void release(training *t) {
   sexp_program_free(t->program);
   sexp_messages_free(t->messages);
   tool_kept_free(t->kept);
+  tool_files_free(&t->files);
+  tool_credentials_free(&t->credentials);
 }
 
 /* A mapped data file that another program cuts off while it is read leaves pages without a file behind them. */
@@ -198,6 +221,7 @@ int main(int argc, char **argv) {
                   .mode = {settings.strict, settings.portable},
                   .sink = {.fd = -1},
                   .last_checkpoint_step = -1};
+    tool_credentials_read(&t.credentials);
     t.status.path = settings.status;
     t.progress.shown = !settings.quiet && isatty(STDERR_FILENO);
     status = prepare_and_train(&t);

@@ -2,7 +2,9 @@
 #ifndef RUN_TRAIN_H
 #define RUN_TRAIN_H
 
+#include "../common/credentials.h"
 #include "../common/experiment.h"
+#include "../common/host.h"
 #include "../common/kept.h"
 #include "../common/progress.h"
 #include "../common/records.h"
@@ -16,6 +18,8 @@
 typedef struct training {
   const run_settings *settings;
   tool_mode mode;
+  tool_credentials credentials;
+  tool_files files;
   tool_kept *kept;
   sexp_host host; /* that keeps files */
   sexp_messages *messages;
