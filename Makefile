@@ -88,17 +88,17 @@ LIBCKPT_HEADERS := libckpt/ckpt.h libckpt/ckpt_checkpoint.h libckpt/ckpt_json.h 
 LIBCHOICES_SOURCES := \
   libchoices/candidates.c libchoices/compare.c libchoices/error.c libchoices/executable.c libchoices/json.c \
   libchoices/key.c libchoices/kinds.c libchoices/layer.c libchoices/level.c libchoices/measure.c libchoices/memory.c \
-  libchoices/pin.c libchoices/pin_print.c libchoices/record.c libchoices/record_object.c libchoices/record_print.c \
+  libchoices/pin.c libchoices/pin_print.c libchoices/record.c libchoices/record_merge.c libchoices/record_object.c libchoices/record_print.c \
   libchoices/record_read.c libchoices/record_stream.c libchoices/request.c libchoices/rows.c libchoices/sha256.c \
   libchoices/sql.c libchoices/store.c libchoices/store_check.c libchoices/store_import.c libchoices/store_open.c \
   libchoices/store_record.c libchoices/utf8.c
 LIBCHOICES_HEADERS := libchoices/choices.h libchoices/choices_record.h libchoices/choices_status.h
 
 COMMON_SOURCES := \
-  tools/common/clock.c tools/common/credentials.c tools/common/engine.c tools/common/experiment.c tools/common/failure.c \
+  tools/common/choices.c tools/common/clock.c tools/common/credentials.c tools/common/engine.c tools/common/experiment.c tools/common/failure.c \
   tools/common/format.c tools/common/host.c tools/common/kept.c tools/common/messages.c tools/common/paths.c \
   tools/common/progress.c tools/common/recorded.c tools/common/records.c tools/common/report.c tools/common/resume.c \
-  tools/common/seen.c tools/common/settings.c tools/common/sink.c tools/common/status.c tools/common/stop.c
+  tools/common/seen.c tools/common/settings.c tools/common/sink.c tools/common/status.c tools/common/stop.c tools/common/table.c
 RUN_SOURCES := tools/sexpgpu-run/checkpoints.c tools/sexpgpu-run/main.c tools/sexpgpu-run/settings.c \
   tools/sexpgpu-run/train.c tools/sexpgpu-run/writer.c
 CHECKPOINT_SOURCES := \
@@ -107,7 +107,7 @@ CHECKPOINT_SOURCES := \
   tools/sexpgpu-checkpoint/diff_facts.c tools/sexpgpu-checkpoint/diff_print.c tools/sexpgpu-checkpoint/digest.c \
   tools/sexpgpu-checkpoint/get.c tools/sexpgpu-checkpoint/json_members.c tools/sexpgpu-checkpoint/layout.c \
   tools/sexpgpu-checkpoint/ls.c tools/sexpgpu-checkpoint/main.c tools/sexpgpu-checkpoint/open.c \
-  tools/sexpgpu-checkpoint/prune.c tools/sexpgpu-checkpoint/show.c tools/sexpgpu-checkpoint/table.c \
+  tools/sexpgpu-checkpoint/prune.c tools/sexpgpu-checkpoint/show.c \
   tools/sexpgpu-checkpoint/tar.c tools/sexpgpu-checkpoint/tensors.c tools/sexpgpu-checkpoint/verify.c \
   tools/sexpgpu-checkpoint/words.c
 EVALUATE_SOURCES := \

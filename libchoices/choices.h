@@ -179,11 +179,6 @@ typedef struct choices_filter {
 choices_status choices_store_record(choices_record **out, choices_store *store, const choices_filter *filter,
                                     bool measurements, choices_error *error);
 
-typedef enum choices_conflict {
-  CHOICES_CONFLICT_REFUSE,
-  CHOICES_CONFLICT_KEEP,
-  CHOICES_CONFLICT_REPLACE
-} choices_conflict;
 typedef struct choices_imported {
   size_t n_added, n_same, n_kept, n_replaced;
 } choices_imported;

@@ -147,6 +147,16 @@ choices_status choices_record_measurements(char **out, const choices_record *rec
  * NULL: out of memory. */
 const char *choices_record_digest(choices_record *record);
 
+typedef enum choices_conflict {
+  CHOICES_CONFLICT_REFUSE,
+  CHOICES_CONFLICT_KEEP,
+  CHOICES_CONFLICT_REPLACE
+} choices_conflict;
+/* Both records as one; another value under one key is a conflict: E-CHOICE-017, or the first's or the second's. Of
+ * streams and stores: E-CHOICE-007 for objects. */
+choices_status choices_record_merge(choices_record **out, const choices_record *first, const choices_record *second,
+                                    choices_conflict conflict, choices_error *error);
+
 /* ---- differences ---------------------------------------------------------------------------------------------------
  */
 

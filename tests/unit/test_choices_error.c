@@ -14,8 +14,7 @@ static const struct {
                 {"E-CHOICE-010", CHOICES_IO},      {"E-CHOICE-011", CHOICES_IO},      {"E-CHOICE-012", CHOICES_IO},
                 {"E-CHOICE-013", CHOICES_IO},      {"E-CHOICE-014", CHOICES_IO},      {"E-CHOICE-015", CHOICES_IO},
                 {"E-CHOICE-016", CHOICES_IO},      {"E-CHOICE-017", CHOICES_REFUSED}, {"E-CHOICE-018", CHOICES_REFUSED},
-                {"E-CHOICE-019", CHOICES_REFUSED}, {"E-CHOICE-020", CHOICES_INVALID}, {"E-CHOICE-021", CHOICES_INVALID},
-                {"E-CHOICE-022", CHOICES_INVALID}, {"E-CHOICE-023", CHOICES_REFUSED}};
+                {"E-CHOICE-019", CHOICES_REFUSED}, {"E-CHOICE-022", CHOICES_INVALID}, {"E-CHOICE-023", CHOICES_REFUSED}};
 
 static void statuses(void **state) {
   (void)state;

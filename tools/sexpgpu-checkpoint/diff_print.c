@@ -6,7 +6,7 @@
 #include "../common/format.h"
 #include "command.h"
 #include "diff.h"
-#include "table.h"
+#include "../common/table.h"
 #include "words.h"
 
 static bool is_float(ckpt_dtype dtype) {

@@ -1,7 +1,7 @@
 /* digest C...: the digest of the tensors, a line a checkpoint as sha256sum prints them. */
 #include "command.h"
 #include "open.h"
-#include "table.h"
+#include "../common/table.h"
 
 static int print_digest(const char *name, bool recorded) {
   char digest[CKPT_SHA256_TEXT];

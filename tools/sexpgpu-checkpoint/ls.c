@@ -6,7 +6,7 @@
 #include "../common/format.h"
 #include "command.h"
 #include "open.h"
-#include "table.h"
+#include "../common/table.h"
 #include "words.h"
 
 /* "2026-11-29T12:01:07Z" as "2026-11-29 12:01:07"; anything else as it is. */

@@ -7,7 +7,7 @@
 #include "command.h"
 #include "json_members.h"
 #include "open.h"
-#include "table.h"
+#include "../common/table.h"
 #include "words.h"
 
 enum { LABEL = 18 }; /* and two spaces */

@@ -3,7 +3,7 @@
 
 #include "command.h"
 #include "open.h"
-#include "table.h"
+#include "../common/table.h"
 #include "words.h"
 
 static void add_tensor(table *t, const ckpt_tensor *tensor, const char *kind) {

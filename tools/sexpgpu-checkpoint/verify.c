@@ -1,7 +1,7 @@
 /* verify C...: reads everything. */
 #include "command.h"
 #include "open.h"
-#include "table.h"
+#include "../common/table.h"
 
 static int verify(const char *name, bool quiet) {
   ckpt_checkpoint *checkpoint = NULL;

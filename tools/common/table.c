@@ -3,12 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
+#include "failure.h"
 
 void table_row(table *t) {
   if (t->n_rows == t->room) {
     t->room = t->room ? t->room * 2 : 16;
-    t->rows = command_memory(realloc(t->rows, t->room * sizeof *t->rows));
+    t->rows = realloc(t->rows, t->room * sizeof *t->rows);
+    if (!t->rows) exit(tool_no_memory());
   }
   memset(t->rows[t->n_rows++], 0, sizeof *t->rows);
 }

@@ -1,10 +1,10 @@
 /* Rows of texts in aligned columns, as a person reads them. */
-#ifndef CHECKPOINT_TABLE_H
-#define CHECKPOINT_TABLE_H
+#ifndef TOOL_TABLE_H
+#define TOOL_TABLE_H
 
 #include <stdio.h>
 
-enum { TABLE_COLUMNS = 6 };
+enum { TABLE_COLUMNS = 8 };
 
 typedef struct table {
   const char *align; /* one 'l' or 'r' a column */
