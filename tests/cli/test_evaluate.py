@@ -10,9 +10,9 @@ import checkpoints
 EVALUATE = os.path.join(BUILD, "bin", "sexpgpu-evaluate")
 
 # Knobs of each kind, includes beside and above, a variant, stages, states, draws, every counter, no data.
-MAIN = """(include "parts/model.sexp") (include "../shared/evals.sexp")
+MAIN = """(include "../work/parts/model.sexp") (include "../shared/evals.sexp")
 (defknob width 4) (defknob lr 0.1) (defknob name "points.csv") (defknob flag false) (defknob sizes [1 2]) (defknob kind f32)
-(defknob extra 1.0) (defvariant wide :width 7)
+(defknob extra 1.0) (defknob note "plain") (defknob words ["a" "b"]) (defvariant wide :width 7)
 (defdata d :source (csv name :fields ((x [3] f32) (y f32))) :order shuffled :records (0 37))
 (defdata e :source (csv name :fields ((x [3] f32) (y f32))) :order sequential :records (5 29))
 (defrun r :seed 5 :optimizer (adam :lr lr) :checkpoint-every 3
@@ -29,7 +29,11 @@ EVALS = """(defeval held :run r :every 3 :data e :batch 10 :metrics (("loss" (ms
   :metrics (("records" (cast (input :records) f32)) ("stage" (cast (input :stage) f32)) ("stage-records" (cast (input :stage-records) f32))
             ("drawn" (mean (* (uniform [8] :salt [:step :microbatch]) extra)))))
 """
-SETS = ["--set", "lr=0.05", "--set", 'name=poi"nts.csv', "--set", "flag=true", "--set", "sizes=[2 3]", "--set", "kind=bf16", "--set", "extra=2"]
+SETS = ["--set", "lr=0.05", "--set", 'name=poi"nts.csv', "--set", "flag=true", "--set", "sizes=[2 3]", "--set", "kind=bf16", "--set", "extra=2",
+        "--set", r'note="\"q\\\n\u{7}"', "--set", r'words=["x y" "z\"w"]']
+
+
+OTHER = MAIN.replace("../shared", "shared").replace("../work/", "")
 
 
 def start(*arguments, env=None, cwd=None, program=EVALUATE):
@@ -175,6 +179,21 @@ def one_checkpoint_latest_ranges_and_names(folder):
 
 
 @test
+def loaded_weights_need_not_be_there(folder):
+    inline, box = train(folder)
+    write(f"{folder}/a/load.sexp", """(defrun r :seed 1 :steps 4 :checkpoint-every 2 :optimizer (sgd :lr 0.1)
+  :loss (let ((w (param "w" [4 1] :load (weights "w.safetensors" "b/w")))) (sum (* w w))))
+(defeval e :run r :every 2 :metrics (("norm" (sum (abs (param "w" [4 1] :load (weights "w.safetensors" "b/w")))))))""")
+    shutil.copy(f"{box}/runs/step-3/parameters.safetensors", f"{folder}/a/w.safetensors")
+    run = tool(f"{folder}/a/load.sexp", "-q", "--checkpoint-dir", f"{folder}/runs", "--metrics", "stdout")
+    good(run)
+    shutil.rmtree(f"{folder}/a")
+    result = good(evaluate("runs", "-q", "--metrics", "stdout", cwd=folder))
+    expect(values(valid(result.stdout)) == values(run.stdout) and len(values(run.stdout)) == 2, result.stdout)
+    expect(result.stdout.splitlines()[0] == run.stdout.splitlines()[0], "the manifest is the run's")
+
+
+@test
 def the_examples_offline_equal_the_examples_inline(folder):
     names = {"digits": ("--eval-every", 250)}
     if os.environ.get("QUICK") != "small":
@@ -276,7 +295,7 @@ def another_experiment_file(folder):
     other = f"{folder}/other"
     write(f"{other}/parts/model.sexp", PART)
     write(f"{other}/shared/evals.sexp", EVALS + '(defeval fresh :run r :data e :batch 7 :metrics (("absolute" (mean (abs (- (model x) y))))))')
-    path = write(f"{other}/exp2.sexp", MAIN.replace("../shared", "shared").replace("(adam :lr lr)", "(sgd :lr lr)"))
+    path = write(f"{other}/exp2.sexp", OTHER.replace("(adam :lr lr)", "(sgd :lr lr)"))
     points(f"{other}/points.csv")
     result = good(evaluate(f"{box}/runs", "--file", path, "--metrics", "stdout"))
     found, lines = values(valid(result.stdout)), records(result.stdout)
@@ -288,9 +307,9 @@ def another_experiment_file(folder):
     meta = lines[-1]["metadata"]
     expect(meta["file"]["name"] == "exp2.sexp" and meta["file"]["sha256"] == checkpoints.sha256(read(path).encode()), meta)
     expect(meta["file"]["identity"] != meta["identity"] and meta["run"] == slug, meta)
-    write(path, MAIN.replace("../shared", "shared").replace('"k" [2]', '"k" [3]'))
+    write(path, OTHER.replace('"k" [2]', '"k" [3]'))
     expect_failure(evaluate(f"{box}/runs", "--file", path), 2, "E-RUN-006", "parameter k is [2] in the checkpoint and [3]", "step-12: not evaluated")
-    write(path, MAIN.replace("../shared", "shared").replace('"k" [2]', '"kk" [2]'))
+    write(path, OTHER.replace('"k" [2]', '"kk" [2]'))
     expect_failure(evaluate(f"{box}/runs/step-3", "--file", path), 2, "E-RUN-006", "parameter k of the checkpoint is not in the experiment")
     expect_failure(evaluate(f"{box}/runs", "--file", path, "--root", other), 2, "E-ENV-002", "--root with --file")
 

@@ -158,6 +158,12 @@ def what_differs_is_refused_with_both_values(folder):
     expect_failure(tool(knob, "--run", "a", "--resume", step, "--set", "lr=0.25"), 2, "E-CKPT-041", "0.5", "0.25")
     expect_failure(tool(knob, "--run", "b", "--resume", step), 2, "E-CKPT-041", "checkpoint has a, this is b")
     expect_failure(tool(knob, "--run", "a", "--resume", step, "--steps", 3), 2, "E-RUN-006", "step 4", "3 steps")
+    text = ("--run", "a", "--quiet", "--checkpoint-dir", out, "--set", "note=a\n\"b\"\x7f\u00e9", "--resume")
+    with open(knob, "a") as f:
+        f.write('(defknob note "plain")')
+    expect(tool(knob, *text[:-1]).returncode == 0)
+    again = tool(knob, *text, step, "--steps", 5)
+    expect(again.returncode == 0, again.stderr)
     with open(os.path.join(folder, "points.csv"), "a") as f:
         f.write("1,2,3,4\n")
     expect_failure(tool(path, "--resume", at), 2, "E-CKPT-043", "data d", "bytes")

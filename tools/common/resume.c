@@ -1,6 +1,7 @@
 #include "resume.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,16 @@ static int check_sources(const ckpt_experiment *then, const sexp_description *no
 
 static bool is_override(const char *source) { return same(source, "override"); }
 
+/* One text may be written in several ways. */
+static bool same_value(const char *a, const char *b) {
+  json_t *left = a && b ? json_loads(a, JSON_DECODE_ANY, NULL) : NULL;
+  json_t *right = left ? json_loads(b, JSON_DECODE_ANY, NULL) : NULL;
+  bool equal = same(a, b) || (right && json_equal(left, right));
+  json_decref(left);
+  json_decref(right);
+  return equal;
+}
+
 static const char *knob_then(const ckpt_experiment *then, const char *name) {
   for (size_t i = 0; i < then->n_knobs; i++)
     if (same(then->knobs[i].name, name) && !is_override(then->knobs[i].source)) return then->knobs[i].value;
@@ -118,7 +129,7 @@ static int check_selection(const ckpt_experiment *then, const sexp_description *
     const sexp_knob *knob = &now->knobs[i];
     if (is_override(knob->source)) continue;
     const char *was = knob_then(then, knob->name);
-    if (!same(was, knob->json))
+    if (!same_value(was, knob->json))
       return tool_fail(TOOL_INPUT, TOOL_E_RESUME_SELECTION, "knob %s: the checkpoint has %s, this is %s", knob->name,
                        or_none(was), knob->json);
   }

@@ -100,8 +100,13 @@ static outcome evaluate(evaluator *e, const tool_resume *resume, const char *con
   sexp_evaluated evaluated;
   double begun_s = tool_clock_s();
   show(e, resume, "evaluating");
-  if (ckpt_checkpoint_verify(resume->checkpoint, error) != CKPT_OK) return UNVERIFIED;
-  sexp_status why = sexp_run_evaluate(e->subject.run, &evaluated, &resume->start, names, n_names, &e->subject.messages);
+  output_progress(e, resume->name);
+  bool verified = ckpt_checkpoint_verify(resume->checkpoint, error) == CKPT_OK;
+  sexp_status why = SEXP_OK;
+  if (verified)
+    why = sexp_run_evaluate(e->subject.run, &evaluated, &resume->start, names, n_names, &e->subject.messages);
+  output_progress_end(e);
+  if (!verified) return UNVERIFIED;
   if (why != SEXP_OK) return fail_evaluation(e, resume, why, status);
   if ((*status = check_position(e, ckpt_checkpoint_experiment(resume->checkpoint)))) return FAILED;
   if ((*status = output_records(e, resume, &evaluated))) return FATAL;

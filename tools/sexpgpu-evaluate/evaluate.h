@@ -20,7 +20,8 @@ typedef struct evaluator {
   tool_status status;
   char last[32]; /* "step-100", for the status */
   int64_t n_evaluated, n_recorded;
-  bool ended; /* the run's last step was come to */
+  bool is_on_terminal; /* standard error is, and words are wanted */
+  bool ended;          /* the run's last step was come to */
 } evaluator;
 
 /* Why a checkpoint was not evaluated. */

@@ -22,6 +22,7 @@ static void on_lost_pages(int number) {
 static int evaluate(const evaluate_settings *settings) {
   evaluator e = {.settings = settings, .sink = {.fd = -1}};
   e.status.path = settings->status;
+  e.is_on_terminal = !settings->quiet && isatty(STDERR_FILENO);
   tool_stop_catch();
   tool_status_set(&e.status, "loading");
   int status = evaluator_open(&e);

@@ -85,6 +85,14 @@ static void say_line(const sexp_evaluated *evaluated, double seconds) {
   fprintf(stderr, "   %.2f s\n", seconds);
 }
 
+void output_progress(const evaluator *e, const char *name) {
+  if (e->is_on_terminal) fprintf(stderr, "\r\033[Kevaluating %s", name);
+}
+
+void output_progress_end(const evaluator *e) {
+  if (e->is_on_terminal) fputs("\r\033[K", stderr);
+}
+
 void output_row(const evaluator *e, const sexp_evaluated *evaluated, double seconds) {
   if (has_table(e))
     say_row(e, evaluated, seconds);

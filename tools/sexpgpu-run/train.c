@@ -10,19 +10,8 @@
 #include "../common/failure.h"
 #include "../common/format.h"
 #include "../common/messages.h"
+#include "../common/stop.h"
 #include "checkpoints.h"
-
-static volatile sig_atomic_t stop_signal;
-
-/* A second signal finds the default action and ends the process at once. */
-static void on_signal(int number) { stop_signal = number; }
-
-static void catch_signals(void) {
-  struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
-}
 
 static int64_t records_done(const training *t) {
   sexp_position position;
@@ -51,7 +40,7 @@ static void show_step(training *t, const sexp_step *step) {
 }
 
 static int stop(training *t, int64_t step) {
-  int number = stop_signal;
+  int number = tool_stop_signal();
   const char *name = number == SIGINT ? "SIGINT" : "SIGTERM";
   tool_progress_clear(&t->progress);
   tool_status_set(&t->status, "stopping");
@@ -126,7 +115,7 @@ int train(training *t) {
   const sexp_description *about = sexp_program_describe(t->program);
   sexp_step step = {.step = t->resume.start.step};
   double started_s = tool_clock_s();
-  catch_signals();
+  tool_stop_catch();
   tool_progress_start(&t->progress, t->progress.shown, about->steps);
   t->progress.first_step = step.step;
   t->progress.first_records = records_done(t);
@@ -140,7 +129,7 @@ int train(training *t) {
     step = next;
     int status = after_step(t, &step);
     if (status) return status;
-    if (stop_signal && step.step < about->steps) return stop(t, step.step);
+    if (tool_stop_signal() && step.step < about->steps) return stop(t, step.step);
   }
   int status = checkpoints_end(t, step.step);
   return status ? status : end(t, &step, tool_clock_s() - started_s);
