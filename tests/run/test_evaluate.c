@@ -292,7 +292,10 @@ static void test_holds_the_parameters_once(void **state) {
   c.most = before;
   make_ok(f, NULL, 0, 2);
   sexp_start start = {1, &tensor, 1};
+  assert_int_equal(evaluate(f, &start, NULL, 0), SEXP_OK);
+  size_t held = c.now;
   for (int i = 0; i < 50; i++) assert_int_equal(evaluate(f, &start, NULL, 0), SEXP_OK);
+  assert_int_equal(c.now, held);
   assert_true(f->evaluated.values[0].value == 0);
   assert_true(c.most - before < parameter + parameter / 4);
   sexp_run_free(f->run);
