@@ -43,6 +43,28 @@ static bool fails_now(bool armed) {
   return true;
 }
 
+/* ---- What a power cut would take ---- */
+
+enum { FDS = 256 };
+static bool watched;            /* what follows is kept, by the thread that writes */
+static bool unsynced[FDS];      /* bytes were written to it, or a name was made in it, since its fsync */
+static unsigned n_early, n_lost; /* renames before all was durable; files closed before they were */
+
+static void note_change(int fd) {
+  if (watched && fd >= 0 && fd < FDS) unsynced[fd] = true;
+}
+static int note_open(int fd) {
+  if (watched && fd >= 0 && fd < FDS) {
+    n_lost += unsynced[fd];
+    unsynced[fd] = false;
+  }
+  return fd;
+}
+/* Of the directory that the rename is in, the old names may still be on their way. */
+static void note_rename(int directory) {
+  for (int fd = 0; watched && fd < FDS; fd++) n_early += unsynced[fd] && fd != directory;
+}
+
 #define REAL(name, ...)                                 \
   static __typeof__(&name) real;                        \
   if (!real) *(void **)&real = dlsym(RTLD_NEXT, #name); \
@@ -54,7 +76,10 @@ int openat(int directory, const char *path, int flags, ...) {
   mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
   if (fails_now(calls_fail)) return -1;
-  REAL(openat, directory, path, flags, mode);
+  static int (*real)(int, const char *, int, ...);
+  if (!real) *(void **)&real = dlsym(RTLD_NEXT, "openat");
+  if (flags & O_CREAT) note_change(directory);
+  return note_open(real(directory, path, flags, mode));
 }
 int open(const char *path, int flags, ...) {
   va_list arguments;
@@ -66,6 +91,7 @@ int open(const char *path, int flags, ...) {
 }
 ssize_t write(int fd, const void *from, size_t n) {
   if (fails_now(calls_fail)) return -1;
+  note_change(fd);
   REAL(write, fd, from, n);
 }
 ssize_t pread(int fd, void *from, size_t n, off_t offset) {
@@ -74,6 +100,7 @@ ssize_t pread(int fd, void *from, size_t n, off_t offset) {
 }
 int fsync(int fd) {
   if (fails_now(calls_fail)) return -1;
+  if (watched && fd >= 0 && fd < FDS) unsynced[fd] = false;
   REAL(fsync, fd);
 }
 int mkdirat(int directory, const char *path, mode_t mode) {
@@ -82,10 +109,14 @@ int mkdirat(int directory, const char *path, mode_t mode) {
 }
 int renameat(int from, const char *old, int to, const char *new) {
   if (fails_now(calls_fail)) return -1;
+  note_rename(from);
+  note_change(to);
   REAL(renameat, from, old, to, new);
 }
 int renameat2(int from, const char *old, int to, const char *new, unsigned flags) {
   if (fails_now(calls_fail)) return -1;
+  note_rename(from);
+  note_change(to);
   REAL(renameat2, from, old, to, new, flags);
 }
 int unlinkat(int directory, const char *path, int flags) {
@@ -271,6 +302,29 @@ static void calls_of_writing(void **state) {
   assert_true(fail_each(write_tensors, true, EIO, false) > 5);
 }
 
+/* Every file and its directory are durable before the rename that shows them, and the rename before the end. */
+static void what_is_shown_is_durable(void **state) {
+  (void)state;
+  ckpt_error error;
+  for (int i = 0; i < 2; i++) { /* in the place of one, and where none is */
+    next_value += 1;
+    n_early = n_lost = 0;
+    memset(unsynced, 0, sizeof unsynced);
+    watched = true;
+    ckpt_status status = write_step(next_value, &error);
+    watched = false;
+    expect_ok(status, &error);
+    assert_int_equal(n_early, 0);
+    assert_int_equal(n_lost, 0);
+    for (int fd = 0; fd < FDS; fd++) assert_false(unsynced[fd]);
+    ckpt_location *location = NULL;
+    expect_ok(ckpt_location_open(&location, scratch("run"), false, NULL, &error), &error);
+    expect_ok(ckpt_checkpoint_remove(location, 1, &error), &error);
+    ckpt_location_close(location);
+  }
+  expect_ok(write_step(next_value, &error), &error);
+}
+
 static void calls_of_reading(void **state) {
   (void)state;
   long n = fail_each(read_step, true, EIO, false) + fail_each(read_tensors, true, EIO, false) +
@@ -293,6 +347,7 @@ static void allocations(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(calls_of_writing), cmocka_unit_test(calls_of_reading),
+                                     cmocka_unit_test(what_is_shown_is_durable),
                                      cmocka_unit_test(allocations)};
   return cmocka_run_group_tests(tests, prepare, scratch_teardown);
 }
