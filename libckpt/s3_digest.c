@@ -2,6 +2,7 @@
 
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <string.h>
 
 void ck_hex(char *out, const unsigned char *bytes, size_t n_bytes) {
@@ -14,14 +15,22 @@ void ck_hex(char *out, const unsigned char *bytes, size_t n_bytes) {
 }
 
 /* What a failure puts into the thread's queue of errors is taken out again: it is the caller's queue. */
-static bool digest(unsigned char *out, const void *bytes, size_t n_bytes, const EVP_MD *kind) {
-  ERR_set_mark();
-  bool good = EVP_Digest(bytes, n_bytes, out, NULL, kind, NULL) == 1;
+static bool settle(bool good) {
   if (good)
     ERR_clear_last_mark();
   else
     ERR_pop_to_mark();
   return good;
+}
+
+static bool digest(unsigned char *out, const void *bytes, size_t n_bytes, const EVP_MD *kind) {
+  ERR_set_mark();
+  return settle(EVP_Digest(bytes, n_bytes, out, NULL, kind, NULL) == 1);
+}
+
+bool ck_hmac_sha256(unsigned char out[32], const void *key, size_t n_key, const char *text) {
+  ERR_set_mark();
+  return settle(HMAC(EVP_sha256(), key, (int)n_key, (const unsigned char *)text, strlen(text), out, NULL) != NULL);
 }
 
 bool ck_hex_sha256(char out[CK_HEX_SHA256], const void *bytes, size_t n_bytes) {

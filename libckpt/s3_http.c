@@ -93,9 +93,10 @@ static size_t on_header(char *line, size_t one, size_t n, void *context) {
   const char *value;
   size_t n_value;
   (void)one;
-  t->has_head = n > 0 && (line[0] == '\r' || line[0] == '\n');
+  t->has_head |= n > 0 && (line[0] == '\r' || line[0] == '\n'); /* trailers may follow the body */
   if (n >= 5 && strncmp(line, "HTTP/", 5) == 0) {
     start_answer(response);
+    t->has_head = false;
   } else if (is_header(line, n, "ETag", &value, &n_value)) {
     keep_etag(response, value, n_value);
   } else if (is_header(line, n, "x-amz-meta-sha256", &value, &n_value)) {

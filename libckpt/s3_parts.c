@@ -51,7 +51,9 @@ static ckpt_status keep_upload(void *context, const char *key, const char *uploa
   if (!ids || !dates) return ck_no_memory(error, 0);
   ids[s->n] = ck_copy_text(upload_id);
   dates[s->n] = ck_copy_text(initiated);
-  return ids[s->n] && dates[s->n++] ? CKPT_OK : ck_no_memory(error, 0);
+  bool good = ids[s->n] && dates[s->n];
+  s->n++;
+  return good ? CKPT_OK : ck_no_memory(error, 0);
 }
 
 static void free_search(search *s) {

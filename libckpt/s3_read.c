@@ -1,5 +1,6 @@
 /* Objects into memory and into files, by ranges in parallel. */
 #include <errno.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,6 +137,7 @@ static ckpt_status file_md5(char out[CK_HEX_MD5], const reader *r, ckpt_error *e
   if (status == CKPT_OK) status = hash_file(hash, bytes, r, error);
   if (status == CKPT_OK && EVP_DigestFinal_ex(hash, value, NULL) != 1) status = ck_no_memory(error, 0);
   if (status == CKPT_OK) ck_hex(out, value, 16);
+  ERR_pop_to_mark();
   EVP_MD_CTX_free(hash);
   free(bytes);
   return status;

@@ -1,8 +1,6 @@
 #include "s3_sign.h"
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,16 +73,12 @@ void ck_s3_date(char out[CK_S3_DATE], int64_t now_s) {
     memcpy(out, "19700101T000000Z", CK_S3_DATE);
 }
 
-static bool keyed_hash(unsigned char out[32], const void *key, size_t n_key, const char *text) {
-  return HMAC(EVP_sha256(), key, (int)n_key, (const unsigned char *)text, strlen(text), out, NULL) != NULL;
-}
-
 bool ck_s3_signing_key(unsigned char out[32], const char *secret_access_key, const char *day, const char *region,
                        const char *service) {
   unsigned char key[32];
   char *first = ck_print("AWS4%s", secret_access_key);
-  bool good = first && keyed_hash(out, first, strlen(first), day) && keyed_hash(key, out, 32, region) &&
-              keyed_hash(out, key, 32, service) && keyed_hash(key, out, 32, "aws4_request");
+  bool good = first && ck_hmac_sha256(out, first, strlen(first), day) && ck_hmac_sha256(key, out, 32, region) &&
+              ck_hmac_sha256(out, key, 32, service) && ck_hmac_sha256(key, out, 32, "aws4_request");
   if (good) memcpy(out, key, 32);
   OPENSSL_cleanse(key, sizeof key);
   if (first) OPENSSL_cleanse(first, strlen(first));
@@ -122,7 +116,7 @@ static bool signature(char out[CK_HEX_SHA256], const ck_s3_signing *signing, con
   snprintf(day, sizeof day, "%.8s", signing->date);
   char *text = ck_print("AWS4-HMAC-SHA256\n%s\n%s\n%s", signing->date, scope, hash);
   bool good = text && ck_s3_signing_key(key, signing->secret_access_key, day, signing->region, signing->service) &&
-              keyed_hash(value, key, sizeof key, text);
+              ck_hmac_sha256(value, key, sizeof key, text);
   if (good) ck_hex(out, value, sizeof value);
   OPENSSL_cleanse(key, sizeof key);
   free(text);

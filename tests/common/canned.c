@@ -89,6 +89,12 @@ static void reset(int connection) {
   setsockopt(connection, SOL_SOCKET, SO_LINGER, &now, sizeof now);
 }
 
+static const canned_answer *choose(const canned *server, const canned_request *request, size_t n) {
+  for (size_t i = 0; i < server->n_answers; i++)
+    if (server->answers[i].when && strstr(request->head, server->answers[i].when)) return &server->answers[i];
+  return &server->answers[n < server->n_answers ? n : server->n_answers - 1];
+}
+
 static void serve(canned *server, int connection) {
   EVP_MD_CTX *hash = EVP_MD_CTX_new();
   canned_request *request = calloc(1, sizeof *request);
@@ -98,7 +104,7 @@ static void serve(canned *server, int connection) {
     size_t n = server->n_requests++;
     if (n < CANNED_REQUESTS) server->requests[n] = *request;
     pthread_mutex_unlock(&server->mutex);
-    const canned_answer *answer = &server->answers[n < server->n_answers ? n : server->n_answers - 1];
+    const canned_answer *answer = choose(server, request, n);
     if (answer->way == CANNED_RESET)
       reset(connection);
     else

@@ -21,7 +21,8 @@ typedef struct canned_answer {
   size_t n_body;       /* 0: as long as the text */
   size_t n_claimed;    /* Content-Length; 0: that of the body */
   canned_way way;
-  bool has_md5; /* an ETag that is the MD5 of the request's body */
+  bool has_md5;     /* an ETag that is the MD5 of the request's body */
+  const char *when; /* NULL: in turn; else to every request whose head has this text */
 } canned_answer;
 
 enum { CANNED_REQUESTS = 64, CANNED_HEAD_BYTES = 8192, CANNED_BODY_BYTES = 4096 };
