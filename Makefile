@@ -78,7 +78,7 @@ LIBCKPT_SOURCES := \
   libckpt/file.c libckpt/files.c libckpt/folder.c libckpt/gzip.c libckpt/json_get.c libckpt/json_read.c libckpt/json_write.c libckpt/lane.c \
   libckpt/location.c libckpt/manifest.c libckpt/npy.c libckpt/npz.c libckpt/object.c libckpt/output.c \
   libckpt/s3.c libckpt/s3_digest.c libckpt/s3_folder.c libckpt/s3_http.c libckpt/s3_location.c libckpt/s3_name.c \
-  libckpt/s3_object.c libckpt/s3_parts.c libckpt/s3_read.c libckpt/s3_request.c libckpt/s3_sign.c libckpt/s3_upload.c \
+  libckpt/s3_object.c libckpt/s3_parts.c libckpt/s3_prove.c libckpt/s3_read.c libckpt/s3_request.c libckpt/s3_sign.c libckpt/s3_upload.c \
   libckpt/s3_work.c libckpt/s3_xml.c \
   libckpt/safetensors_index.c libckpt/safetensors_read.c libckpt/safetensors_write.c libckpt/sha256.c \
   libckpt/tensors.c libckpt/utf8.c

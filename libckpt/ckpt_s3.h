@@ -9,6 +9,7 @@
 #ifndef CKPT_S3_H
 #define CKPT_S3_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "ckpt_status.h"
@@ -47,6 +48,17 @@ ckpt_status ckpt_s3_new(ckpt_s3 **out, const ckpt_s3_options *options, ckpt_erro
 
 /* Takes NULL. Nothing may be using it any more. Forgets the secret. */
 void ckpt_s3_free(ckpt_s3 *s3);
+
+/* What the server says of the credentials. */
+typedef struct ckpt_s3_proof {
+  bool may_list;    /* false: it takes the signature, and refuses this key the list of buckets */
+  int64_t server_s; /* the time of its answer, seconds since 1970 UTC; 0: there was no answer, or none with a date */
+} ckpt_s3_proof;
+
+/* Asks for the list of buckets, which needs no name and changes nothing: a server that answers it, or refuses it with
+ * AccessDenied, has checked the signature. Tried twice at most. Errors: E-S3-005 to E-S3-008, E-S3-013, E-S3-014,
+ * E-S3-018; *out is filled with them too. */
+ckpt_status ckpt_s3_prove(ckpt_s3_proof *out, ckpt_s3 *s3, ckpt_error *error);
 
 #ifdef __cplusplus
 }

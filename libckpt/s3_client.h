@@ -36,12 +36,12 @@ typedef struct ck_s3_place {
   char *host, *path; /* of the request: the path encoded */
 } ck_s3_place;
 
-/* bucket and key (NULL: the bucket itself) to host and path. Errors: E-S3-002 (a bucket that is no part of a host's
- * name where virtual addressing is asked for). */
+/* bucket (NULL: the service) and key (NULL: the bucket itself) to host and path. Errors: E-S3-002 (a bucket that is no
+ * part of a host's name where virtual addressing is asked for). */
 ckpt_status ck_s3_locate(ck_s3_place *out, const ckpt_s3 *s3, const char *bucket, const char *key, ckpt_error *error);
 void ck_s3_place_clear(ck_s3_place *place);
 
-/* "s3://bucket/key" for messages; NULL: no memory. */
+/* "s3://bucket/key" for messages, "s3://" for the service; NULL: no memory. */
 char *ck_s3_title(const char *bucket, const char *key);
 
 /* ---- Requests ---- */
@@ -57,7 +57,8 @@ typedef struct ck_s3_sink {
 
 /* What a request is; zero for what it has not. Everything is borrowed. */
 typedef struct ck_s3_request {
-  const char *method, *bucket;
+  const char *method;
+  const char *bucket;              /* NULL: the service itself */
   const char *key;                 /* NULL: the bucket itself */
   ck_s3_pair query[CK_S3_PAIRS];   /* up to the first without a name; raw */
   ck_s3_pair headers[CK_S3_PAIRS]; /* the same; lowercase names */
@@ -78,6 +79,7 @@ typedef struct ck_s3_response {
   char etag[CK_S3_ETAG], sha256[CKPT_SHA256_TEXT], region[64];
   bool is_opaque; /* encrypted by the server with a key: its ETag is no MD5 */
   bool has_size, has_range;
+  int64_t date_s;                   /* Date, seconds since 1970 UTC; 0: none */
   uint64_t size;                    /* Content-Length */
   uint64_t range_first, range_size; /* Content-Range: the first byte, and the size of the whole object */
   char *body;

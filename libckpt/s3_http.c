@@ -82,9 +82,17 @@ static void keep_range(ck_s3_response *response, const char *value, size_t n) {
   response->has_range = read_digits(&response->range_size, &at);
 }
 
+static void keep_date(ck_s3_response *response, const char *value, size_t n) {
+  char text[64];
+  keep_value(text, sizeof text, value, n);
+  int64_t seconds = curl_getdate(text, NULL);
+  response->date_s = seconds > 0 ? seconds : 0;
+}
+
 static void start_answer(ck_s3_response *response) {
   response->etag[0] = response->sha256[0] = response->region[0] = 0;
   response->is_opaque = response->has_size = response->has_range = false;
+  response->date_s = 0;
 }
 
 static size_t on_header(char *line, size_t one, size_t n, void *context) {
@@ -105,6 +113,8 @@ static size_t on_header(char *line, size_t one, size_t n, void *context) {
     keep_value(response->region, sizeof response->region, value, n_value);
   } else if (is_header(line, n, "Content-Range", &value, &n_value)) {
     keep_range(response, value, n_value);
+  } else if (is_header(line, n, "Date", &value, &n_value)) {
+    keep_date(response, value, n_value);
   } else if (is_header(line, n, "Content-Length", &value, &n_value)) {
     char text[32];
     keep_value(text, sizeof text, value, n_value);

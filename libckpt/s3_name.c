@@ -56,7 +56,9 @@ void ck_s3_name_clear(ck_s3_name *name) {
   *name = (ck_s3_name){0};
 }
 
-char *ck_s3_title(const char *bucket, const char *key) { return ck_print("s3://%s/%s", bucket, key ? key : ""); }
+char *ck_s3_title(const char *bucket, const char *key) {
+  return bucket ? ck_print("s3://%s/%s", bucket, key ? key : "") : ck_copy_text("s3://");
+}
 
 /* ---- Addressing ---- */
 
@@ -83,7 +85,7 @@ static bool is_virtual(const ckpt_s3 *s3, const char *bucket) {
 
 ckpt_status ck_s3_locate(ck_s3_place *out, const ckpt_s3 *s3, const char *bucket, const char *key, ckpt_error *error) {
   *out = (ck_s3_place){0};
-  bool host_has_bucket = is_virtual(s3, bucket);
+  bool host_has_bucket = bucket && is_virtual(s3, bucket);
   if (host_has_bucket && !is_label(bucket, true))
     return ck_fail(error, CK_E_S3_NAME, NULL, -1, 0,
                    "virtual addressing needs a bucket whose name can be a part of a host's name, found '%s'", bucket);
@@ -93,7 +95,7 @@ ckpt_status ck_s3_locate(ck_s3_place *out, const ckpt_s3 *s3, const char *bucket
     out->path = ck_print("/%s", path);
   } else if (path) {
     out->host = ck_copy_text(s3->host);
-    out->path = key ? ck_print("/%s/%s", bucket, path) : ck_print("/%s", bucket);
+    out->path = key ? ck_print("/%s/%s", bucket, path) : ck_print("/%s", bucket ? bucket : "");
   }
   free(path);
   if (out->host && out->path) return CKPT_OK;

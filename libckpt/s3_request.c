@@ -77,7 +77,7 @@ static void classify(finding *found, const ck_s3_request *request, long status, 
     found->code = statuses[i].means;
     break;
   }
-  if (status == 404 && !request->key) found->code = CK_E_S3_NO_BUCKET;
+  if (status == 404 && !request->key) found->code = request->bucket ? CK_E_S3_NO_BUCKET : CK_E_S3_ANSWER;
 }
 
 /* ---- Texts of the server, without what is secret ---- */

@@ -63,6 +63,7 @@ static const struct {
   ck_s3_kind kind;
 } kinds[] = {
     {"Error", CK_S3_ERROR},
+    {"ListAllMyBucketsResult", CK_S3_BUCKETS},
     {"ListBucketResult", CK_S3_OBJECTS},
     {"ListMultipartUploadsResult", CK_S3_UPLOADS},
     {"ListPartsResult", CK_S3_PARTS},

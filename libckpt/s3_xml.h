@@ -16,6 +16,7 @@ typedef struct ck_s3_item {
 typedef enum ck_s3_kind {
   CK_S3_OTHER, /* a root element that is none of those below */
   CK_S3_ERROR,
+  CK_S3_BUCKETS,  /* ListBuckets; nothing of it is kept */
   CK_S3_OBJECTS,  /* ListObjectsV2 */
   CK_S3_UPLOADS,  /* ListMultipartUploads */
   CK_S3_PARTS,    /* ListParts */
