@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Which variable gives a credential: each of the values of each role on its own, session tokens with their keys, what
 is missing or malformed. Servers on loopback record what was sent and refuse it."""
-import hashlib, hmac, http.server, os, subprocess, sys, threading
+import hashlib, hmac, http.server, os, re, subprocess, sys, threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import *
@@ -224,6 +224,20 @@ def objects_are_fetched_into_the_directory_of_tmpdir(folder):
     expect(os.listdir(folder) == ["exp.sexp"], "left behind:", os.listdir(folder))
     none = os.path.join(folder, "none")
     expect_failure(tool(experiment(folder), env={**env, "TMPDIR": none}), 4, "E-S3-021", none, "TMPDIR", "s3://some-bucket/points.csv")
+
+
+@test
+def the_page_of_variables_is_whole(_):
+    with open(os.path.join(ROOT, "docs", "environment.md"), encoding="utf-8") as f:
+        page = f.read()
+    read = set()
+    for folder, _, names in os.walk(os.path.join(ROOT, "tools")):
+        for name in names:
+            if name.endswith(".c"):
+                with open(os.path.join(folder, name), encoding="utf-8") as f:
+                    read |= set(re.findall(r'"(SEXPGPU_[A-Z_]+)"', f.read()))
+    told = set(re.findall(r"SEXPGPU_[A-Z_]+", page))
+    expect(read == told, "only in the tools:", read - told, "only on the page:", told - read)
 
 
 main()
