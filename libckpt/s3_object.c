@@ -6,7 +6,7 @@
 #include "s3_parts.h"
 
 ckpt_status ck_s3_head(ck_s3_object *out, ckpt_s3 *s3, const char *bucket, const char *key, ckpt_error *error) {
-  ck_s3_request request = {.method = "HEAD", .bucket = bucket, .key = key, .may_be_missing = true};
+  ck_s3_request request = {.method = "HEAD", .bucket = bucket, .key = key, .may_be_missing = true, .needs_etag = true};
   ck_s3_response response;
   memset(out, 0, sizeof *out);
   ckpt_status status = ck_s3_send(&response, s3, &request, error);

@@ -179,6 +179,14 @@ static void judge_etag(finding *found, const ck_s3_request *request, const ck_s3
   snprintf(found->words, sizeof found->words, "expected the ETag %s for what was sent, found %s", md5, response->etag);
 }
 
+/* An answer that needs no body, and may have an error in it. */
+static void judge_body(finding *found, const ckpt_s3 *s3, const ck_s3_request *request, ck_s3_response *response) {
+  const char *why;
+  if (response->n_body == 0 || read_answer(response, &why) != CK_S3_READ || response->xml.kind != CK_S3_ERROR) return;
+  judge_error(found, s3, request, response);
+  if (found->code == CK_E_S3_ANSWER) found->verdict = AGAIN;
+}
+
 static bool is_other_object(const ck_s3_request *request, const ck_s3_response *response) {
   bool good = response->status == 200 || response->status == 206;
   return good && request->etag && response->etag[0] && strcmp(request->etag, response->etag) != 0;
@@ -193,6 +201,11 @@ static void judge_answer(finding *found, const ckpt_s3 *s3, const ck_s3_request 
     judge_xml(found, s3, request, response, error);
   else if (request->sink)
     judge_object(found, request);
+  else
+    judge_body(found, s3, request, response);
+  if (found->verdict != GOOD || response->status >= 300) return;
+  if ((request->md5 || request->needs_etag) && !response->etag[0])
+    find(found, AGAIN, CK_E_S3_MALFORMED, "the answer has no ETag");
   else if (request->md5)
     judge_etag(found, request, response);
 }

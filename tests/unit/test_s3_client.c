@@ -80,6 +80,22 @@ static void tries_again_after_half_a_head(void **state) {
   s3_case_stop(&t);
 }
 
+/* A status of 200 alone does not say that the server has it. */
+static void distrusts_a_status(void **state) {
+  (void)state;
+  S3_START(t, {.status = "200 OK", .body = ERROR("InternalError", "")}, {.status = "200 OK"},
+           {.status = "200 OK", .has_md5 = true}, {.status = "200 OK", .body = ERROR("InternalError", "")},
+           {.status = "204 No Content"}, {.status = "200 OK"}, {.status = "200 OK", .headers = ETAG("x")});
+  ck_s3_object object;
+  assert_int_equal(put_hello(&t), CKPT_OK);
+  assert_int_equal(t.server.n_requests, 3);
+  assert_int_equal(ck_s3_remove(t.s3, "bkt", "k", &t.error), CKPT_OK);
+  assert_int_equal(t.server.n_requests, 5);
+  assert_int_equal(ck_s3_head(&object, t.s3, "bkt", "k", &t.error), CKPT_OK);
+  assert_int_equal(t.server.n_requests, 7);
+  s3_case_stop(&t);
+}
+
 static void gives_up(void **state) {
   (void)state;
   S3_START(t, {.status = "503 Slow Down", .body = ERROR("SlowDown", "Please reduce your request rate.")});
@@ -447,6 +463,7 @@ int main(void) {
       cmocka_unit_test(tries_again),
       cmocka_unit_test(tries_again_what_is_marked_so),
       cmocka_unit_test(tries_again_after_half_a_head),
+      cmocka_unit_test(distrusts_a_status),
       cmocka_unit_test(gives_up),
       cmocka_unit_test(does_not_try_again),
       cmocka_unit_test(cannot_be_reached),
