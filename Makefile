@@ -97,8 +97,9 @@ LIBCHOICES_HEADERS := libchoices/choices.h libchoices/choices_record.h libchoice
 COMMON_SOURCES := \
   tools/common/choices.c tools/common/clock.c tools/common/credentials.c tools/common/engine.c tools/common/experiment.c tools/common/failure.c \
   tools/common/format.c tools/common/host.c tools/common/kept.c tools/common/messages.c tools/common/paths.c \
-  tools/common/progress.c tools/common/recorded.c tools/common/records.c tools/common/report.c tools/common/resume.c \
-  tools/common/seen.c tools/common/settings.c tools/common/sink.c tools/common/status.c tools/common/stop.c tools/common/table.c
+  tools/common/pinning.c tools/common/progress.c tools/common/recorded.c tools/common/records.c tools/common/report.c \
+  tools/common/resume.c tools/common/seen.c tools/common/settings.c tools/common/sink.c tools/common/status.c \
+  tools/common/stop.c tools/common/table.c
 RUN_SOURCES := tools/sexpgpu-run/checkpoints.c tools/sexpgpu-run/main.c tools/sexpgpu-run/settings.c \
   tools/sexpgpu-run/train.c tools/sexpgpu-run/writer.c
 CHECKPOINT_SOURCES := \

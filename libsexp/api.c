@@ -335,7 +335,7 @@ size_t sexp_run_datas(const sexp_run *run, const sexp_data_info **datas) {
 }
 
 void sexp_run_engine(const sexp_run *run, sexp_engine *engine) {
-  *engine = (sexp_engine){.device = "cpu, numerics 1",
+  *engine = (sexp_engine){.device = SEXP_DEVICE_CPU,
                           .simd = sx_simd_name(run->cpu.kernels->simd),
                           .threads = sx_pool_threads(run->cpu.pool)};
 }

@@ -333,9 +333,12 @@ typedef struct sexp_data_info {
 } sexp_data_info;
 size_t sexp_run_datas(const sexp_run *run, const sexp_data_info **datas);
 
+/* The facts of a CPU that a run's bits rest on: the version of the numerics alone. */
+#define SEXP_DEVICE_CPU "cpu, numerics 1"
+
 /* Facts of the engine, for the report. */
 typedef struct sexp_engine {
-  const char *device; /* "cpu, numerics 1" */
+  const char *device; /* SEXP_DEVICE_CPU */
   const char *simd;
   int threads;
 } sexp_engine;

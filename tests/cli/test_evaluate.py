@@ -361,7 +361,6 @@ def refusals(folder):
              (("runs", "--eval", "hold"), 2, "E-RUN-007", "the evaluations are held, noisy, alone"),
              (("runs", "--eval", "held", "--eval", "nosy"), 2, "E-RUN-007", "did you mean noisy?"),
              (("runs", "--device", "cuda"), 5, "E-DEVICE-001", "the CPU alone"),
-             (("runs", "--choices", "fresh"), 2, "E-ENV-003", "--choices"),
              (("runs/step-3", "--watch"), 2, "E-ENV-002", "--watch: found the checkpoint runs/step-3"),
              (("runs/step-3", "--steps", "3"), 2, "E-ENV-002", "--steps: found the checkpoint"),
              (("runs", "--poll", "0"), 2, "E-ENV-002", "--poll"), (("nowhere",), 4, "E-CKPT-002", "nowhere"),
@@ -371,7 +370,7 @@ def refusals(folder):
     for arguments, status, code, *words in cases:
         expect_failure(evaluate(*arguments, cwd=box), status, code, *words)
     expect_failure(evaluate("runs", cwd=box, env={"SEXPGPU_SIMD": "mmx"}), 2, "E-ENV-001")
-    expect_failure(evaluate("runs", cwd=box, env={"SEXPGPU_CHOICES": "fresh"}), 2, "E-ENV-003")
+    expect_failure(evaluate("runs", cwd=box, env={"SEXPGPU_CHOICES": "fresh:all"}), 2, "E-CHOICE-022")
     for word in ("--help", "--version"):
         expect(good(evaluate(word)).stdout.startswith(("usage: sexpgpu-evaluate", "sexpgpu-evaluate ")))
     expect(max(map(len, evaluate("--help").stdout.splitlines())) <= 100)

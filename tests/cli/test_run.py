@@ -57,7 +57,6 @@ def wrong_usage_is_refused_by_name(folder):
         (["--quiet=1", LINEAR], "E-ENV-002", "takes no value"), (["-z", LINEAR], "E-ENV-002", "-z"),
         (["--digest", "10", LINEAR], "E-ENV-002", "every=N"), ([], "E-ENV-004", "found 0 files"),
         ([LINEAR, LINEAR], "E-ENV-004", "found 2 files"), 
-        (["--choices", "fresh", LINEAR], "E-ENV-003", "--choices"),
         (["--metrics", "csv:x", LINEAR], "E-METRIC-001", "csv:x"),
         (["--metrics", "syvain", LINEAR], "E-ENV-003", "syvain"),
     ]:
@@ -71,7 +70,7 @@ def malformed_variables_are_refused_by_name(_):
                         ("SEXPGPU_OPTIMIZE", "2"), ("SEXPGPU_MEMORY", "small"), ("SEXPGPU_EXPLAIN", "all"),
                         ("SEXPGPU_SIMD", "mmx"), ("SEXPGPU_METRICS", "")]:
         expect_failure(tool(LINEAR, env={name: value}), 2, "E-ENV-001", name)
-    for name in ("CHOICES", "DEVICES", "NODES", "NODE_RANK", "RENDEZVOUS", "NODE_GRADIENTS"):
+    for name in ("DEVICES", "NODES", "NODE_RANK", "RENDEZVOUS"):
         expect_failure(tool(LINEAR, env={"SEXPGPU_" + name: "1"}), 2, "E-ENV-003", name)
 
 

@@ -23,6 +23,7 @@ typedef struct tool_experiment {
 typedef struct tool_mode {
   bool strict;   /* --deterministic */
   bool portable; /* --portable */
+  const char *determinism; /* the level and why, for reports; borrowed */
 } tool_mode;
 
 /* Fills everything but the position and the tensors' bytes. slug_base NULL: the stem of the file's name; slug:

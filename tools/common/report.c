@@ -41,9 +41,8 @@ static void say_model(FILE *to, const sexp_description *about) {
   fputc('\n', to);
 }
 
-static void say_reproduction(FILE *to, const tool_experiment *experiment, const tool_mode *mode,
-                             const char *determinism) {
-  fprintf(to, "%-19s %s%s%s\n", "determinism", determinism, mode->strict ? ", --deterministic" : "",
+static void say_reproduction(FILE *to, const tool_experiment *experiment, const tool_mode *mode) {
+  fprintf(to, "%-19s %s%s%s\n", "determinism", mode->determinism, mode->strict ? ", --deterministic" : "",
           mode->portable ? ", --portable" : "");
   fprintf(to, "%-19s none to make on a CPU; digest %s\n", "choices", experiment->choices_digest);
 }
@@ -75,7 +74,7 @@ static bool is_chosen(const char *name, const char *const *evals, size_t n_evals
 
 void tool_report_evaluation(FILE *to, const char *path, const sexp_program *program, const sexp_run *run,
                             const tool_experiment *experiment, const char *const *evals, size_t n_evals,
-                            const tool_mode *mode, const char *determinism) {
+                            const tool_mode *mode) {
   const sexp_description *about = sexp_program_describe(program);
   sexp_description held = *about;
   held.state_bytes = 0; /* the optimizer's are not held */
@@ -90,7 +89,7 @@ void tool_report_evaluation(FILE *to, const char *path, const sexp_program *prog
   say_data(to, run);
   say_model(to, &held);
   say_device(to, run);
-  say_reproduction(to, experiment, mode, determinism);
+  say_reproduction(to, experiment, mode);
   fputc('\n', to);
   fflush(to);
 }
@@ -106,7 +105,7 @@ bool tool_report_make(tool_report *report, const char *path, const sexp_program 
     say_experiment(text, path, about);
     say_data(text, run);
     say_model(text, about);
-    say_reproduction(text, experiment, mode, TOOL_LEVEL_2);
+    say_reproduction(text, experiment, mode);
   }
   if (machine) say_machine(machine, about, run, copy_bytes);
   bool good = text && machine && !ferror(text) && !ferror(machine);

@@ -7,9 +7,6 @@
 #include "../../libsexp/sexp.h"
 #include "experiment.h"
 
-/* The level of every CPU run, and why. */
-#define TOOL_LEVEL_2 "2: any CPU repeats these bits with no record (numerics 1)"
-
 typedef struct tool_report {
   char *text;    /* the lines that hold on every machine: for the `lowering` annotation; owned */
   char *machine; /* the rest: graph after optimization, memory, device */
@@ -18,10 +15,10 @@ typedef struct tool_report {
 /* copy_bytes: what the copy of a background checkpoint takes, 0: none is made. False: out of memory. */
 bool tool_report_make(tool_report *report, const char *path, const sexp_program *program, const sexp_run *run,
                       const tool_experiment *experiment, const tool_mode *mode, int64_t copy_bytes);
-/* What an evaluation of `evals` (NULL: all) is and how it is computed; determinism: "2: any CPU ...". */
+/* What an evaluation of `evals` (NULL: all) is and how it is computed. */
 void tool_report_evaluation(FILE *to, const char *path, const sexp_program *program, const sexp_run *run,
                             const tool_experiment *experiment, const char *const *evals, size_t n_evals,
-                            const tool_mode *mode, const char *determinism);
+                            const tool_mode *mode);
 /* All of it, as a person sees it; details: texts to add before the last two lines, or NULL. */
 void tool_report_print(const tool_report *report, const char *details, FILE *to);
 void tool_report_free(tool_report *report);

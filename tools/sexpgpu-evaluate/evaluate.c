@@ -16,7 +16,11 @@ int evaluator_open(evaluator *e) {
   e->subject.files.credentials = &e->credentials;
   if (tool_credentials_client(&e->s3, &e->credentials, TOOL_CHECKPOINT, e->settings->place, &error) != CKPT_OK)
     return tool_fail_ckpt(&error);
-  int status = tool_sink_open(&e->sink, e->settings->metrics);
+  const tool_pinning_options options = {
+      .choices = e->settings->choices, .strict = e->settings->strict, .evaluates = true};
+  e->subject.pinning = &e->pinning;
+  int status = tool_pinning_open(&e->pinning, &options, &e->credentials);
+  if (!status) status = tool_sink_open(&e->sink, e->settings->metrics);
   if (status) return status;
   e->seen = tool_seen_new(&e->sink);
   if (!e->seen) return TOOL_STORAGE;
@@ -29,6 +33,7 @@ void evaluator_close(evaluator *e) {
   ckpt_json_free(e->records.json);
   tool_seen_free(e->seen);
   tool_sink_close(&e->sink);
+  tool_pinning_free(&e->pinning);
   tool_credentials_free(&e->credentials);
 }
 

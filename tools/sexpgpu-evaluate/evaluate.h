@@ -13,6 +13,7 @@ typedef struct evaluator {
   const evaluate_settings *settings;
   tool_credentials credentials;
   ckpt_s3 *s3; /* of the place; NULL: it is local */
+  tool_pinning pinning;
   subject subject;
   tool_sink sink;
   tool_seen *seen;

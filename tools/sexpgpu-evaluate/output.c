@@ -44,10 +44,10 @@ static void say_head(const evaluator *e) {
 
 void output_begin(const evaluator *e) {
   const evaluate_settings *s = e->settings;
-  const tool_mode mode = {s->strict, false};
+  const tool_mode mode = {s->strict, false, e->subject.determinism};
   if (!s->quiet)
     tool_report_evaluation(stderr, e->subject.path, e->subject.program, e->subject.run, &e->subject.experiment,
-                           s->evals.n ? s->evals.items : NULL, s->evals.n, &mode, e->subject.determinism);
+                           s->evals.n ? s->evals.items : NULL, s->evals.n, &mode);
   if (has_table(e)) say_head(e);
 }
 

@@ -20,6 +20,8 @@ static int read_table(evaluate_settings *s, int argc, char **argv, tool_list *op
       {"metrics", 'm', "TARGET", "SEXPGPU_METRICS", TOOL_TEXT, &s->metrics,
        "jsonl:PATH or stdout, in place of a table"},
       {"status", 0, "PATH", "SEXPGPU_STATUS", TOOL_TEXT, &s->status, "a status file, replaced as it goes"},
+      {"choices", 0, "RECORD", "SEXPGPU_CHOICES", TOOL_TEXT, &s->choices,
+       "take a record's choices: a checkpoint, a file, -; or fresh"},
       {"deterministic", 0, NULL, "SEXPGPU_DETERMINISTIC", TOOL_FLAG, &s->strict,
        "measure no choice (a CPU never does); recorded"},
       {"quiet", 'q', NULL, NULL, TOOL_FLAG, &s->quiet, "no report, no words but errors"},
@@ -27,8 +29,6 @@ static int read_table(evaluate_settings *s, int argc, char **argv, tool_list *op
       {NULL, 0, NULL, "SEXPGPU_EVAL_LIMIT", TOOL_COUNT, &s->eval_limit, NULL},
       {NULL, 0, NULL, "SEXPGPU_OPTIMIZE", TOOL_BOOLEAN, &s->optimize, NULL},
       {NULL, 0, NULL, "SEXPGPU_SIMD", TOOL_TEXT, &s->simd, NULL},
-      {"choices", 0, "RECORD", "SEXPGPU_CHOICES", TOOL_LATER, NULL,
-       "pinning to a record of choices is not part of this version; a CPU run makes none"},
   };
   const tool_usage usage = {"sexpgpu-evaluate", "CHECKPOINT|LOCATION",
                             "Runs the evaluations of a run from its checkpoints.", table,

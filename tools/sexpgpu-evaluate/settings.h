@@ -6,7 +6,7 @@
 
 typedef struct evaluate_settings {
   const char *place; /* a checkpoint or a location */
-  const char *file, *root, *device, *metrics, *status, *range, *simd;
+  const char *file, *root, *device, *metrics, *status, *range, *simd, *choices;
   tool_list evals;
   int64_t first, last; /* of range: steps, inclusive */
   int64_t threads, eval_limit;

@@ -108,7 +108,7 @@ static int name_it(subject *s, const ckpt_experiment *then, const evaluate_setti
 }
 
 static int describe(subject *s, const ckpt_experiment *then, const evaluate_settings *settings) {
-  tool_mode mode = {settings->strict, false};
+  tool_mode mode = {settings->strict, false, NULL};
   int status = name_it(s, then, settings);
   if (!status) status = tool_experiment_init(&s->experiment, s->program, s->run, s->path, NULL, s->slug, &mode);
   if (status) return status;
@@ -116,20 +116,27 @@ static int describe(subject *s, const ckpt_experiment *then, const evaluate_sett
   return TOOL_DONE;
 }
 
-/* On a CPU nothing is chosen: the values repeat where the checkpoint's choices are a CPU's too. */
-static void judge(subject *s, const ckpt_experiment *then) {
+/* On a CPU nothing is chosen: the values repeat where the checkpoint's choices are a CPU's too. A record that was asked
+ * for stands in the place of the checkpoint's. */
+static int judge(subject *s, const ckpt_experiment *then) {
   sexp_engine here;
+  if (s->pinning->record) {
+    int status = tool_pinning_take(s->pinning, SEXP_DEVICE_CPU, sexp_program_describe(s->program)->identity, NULL);
+    snprintf(s->determinism, sizeof s->determinism, "%s", s->pinning->determinism);
+    return status;
+  }
   json_t *choices = then->choices ? json_loads(then->choices, 0, NULL) : NULL;
   const char *device = json_string_value(json_object_get(choices, "device"));
   sexp_run_engine(s->run, &here);
   if (device && strcmp(device, here.device) == 0)
-    snprintf(s->determinism, sizeof s->determinism, "%s", TOOL_LEVEL_2);
+    snprintf(s->determinism, sizeof s->determinism, "2: any CPU repeats these bits with no record (numerics 1)");
   else if (device)
     snprintf(s->determinism, sizeof s->determinism, "3: the checkpoint's choices are of %s, this is %s", device,
              here.device);
   else
     snprintf(s->determinism, sizeof s->determinism, "3: the checkpoint records no choices, this is %s", here.device);
   json_decref(choices);
+  return TOOL_DONE;
 }
 
 static int make(subject *s, const tool_resume *resume, const evaluate_settings *settings) {
@@ -141,8 +148,8 @@ static int make(subject *s, const tool_resume *resume, const evaluate_settings *
   if (!status) status = load(s, settings);
   if (!status) status = describe(s, then, settings);
   if (!status && !settings->file) status = tool_resume_check_data(resume, &s->experiment);
+  if (!status) status = judge(s, then);
   if (status) return status;
-  judge(s, then);
   tool_print_messages(s->messages);
   sexp_messages_free(s->messages);
   s->messages = NULL;
@@ -174,6 +181,7 @@ void subject_free(subject *s) {
   free(s->sets);
   free(s->path);
   tool_credentials *credentials = s->files.credentials;
+  tool_pinning *pinning = s->pinning;
   tool_files_free(&s->files);
-  *s = (subject){.files = {.credentials = credentials}};
+  *s = (subject){.pinning = pinning, .files = {.credentials = credentials}};
 }

@@ -6,6 +6,7 @@
 #include "../common/experiment.h"
 #include "../common/host.h"
 #include "../common/kept.h"
+#include "../common/pinning.h"
 #include "../common/recorded.h"
 #include "../common/resume.h"
 #include "settings.h"
@@ -16,6 +17,7 @@ typedef struct subject {
   char **sets;                /* of the recorded knobs */
   size_t n_sets;
   int64_t steps, eval_every; /* recorded overrides; 0: none */
+  tool_pinning *pinning;     /* borrowed; stays, as the credentials do */
   tool_files files;          /* its credentials stay from one experiment to the next */
   tool_recorded *recorded;
   tool_kept *kept;
@@ -24,7 +26,7 @@ typedef struct subject {
   sexp_run *run;
   tool_experiment experiment;
   char slug[256];
-  char determinism[512]; /* "2: any CPU ..." */
+  char determinism[TOOL_LEVEL_TEXT]; /* the level and why */
 } subject;
 
 /* Makes it that of the checkpoint at hand, if it is not. *anew: it was made now. The exit status of a failure, printed:

@@ -90,6 +90,19 @@ static int open_checkpoint(training *t) {
   return what ? tool_resume_open(&t->resume, what, t->location, &t->credentials) : TOOL_DONE;
 }
 
+static int open_choices(training *t) {
+  const run_settings *s = t->settings;
+  const tool_pinning_options options = {
+      .choices = s->choices, .node_gradients = s->node_gradients, .strict = s->strict};
+  return tool_pinning_open(&t->pinning, &options, &t->credentials);
+}
+
+static int pin(training *t) {
+  const char *before = t->resume.checkpoint ? ckpt_checkpoint_experiment(t->resume.checkpoint)->choices : NULL;
+  t->mode.determinism = t->pinning.determinism;
+  return tool_pinning_take(&t->pinning, SEXP_DEVICE_CPU, sexp_program_describe(t->program)->identity, before);
+}
+
 static int check_checkpoint(const training *t) {
   return t->resume.checkpoint ? tool_resume_check_program(&t->resume, t->program, t->settings->file) : TOOL_DONE;
 }
@@ -123,10 +136,10 @@ static void print_report(training *t) {
 }
 
 static int announce_run(training *t) {
-  size_t room = 64 + strlen(t->experiment.choices);
+  size_t room = 128 + strlen(t->experiment.choices);
   char *metadata = malloc(room);
   if (!metadata) return tool_no_memory();
-  snprintf(metadata, room, "{\"choices\": %s, \"device\": \"cpu, numerics 1\"}", t->experiment.choices);
+  snprintf(metadata, room, "{\"choices\": %s, \"device\": \"%s\"}", t->experiment.choices, SEXP_DEVICE_CPU);
   int status = tool_record_manifest(&t->records, &t->experiment.record);
   if (!status) status = tool_record_annotation(&t->records, "lowering", 0, t->report.text, metadata);
   free(metadata);
@@ -171,10 +184,10 @@ static int open_host(training *t) {
 
 static int prepare_and_train(training *t) {
   int status = TOOL_DONE;
-  if ((status = open_host(t))) return status;
+  if ((status = open_choices(t)) || (status = open_host(t))) return status;
   if ((status = open_location(t)) || (status = open_checkpoint(t))) return status;
   if ((status = compile(t)) || (status = check_checkpoint(t)) || (status = gather_overrides(t))) return status;
-  if ((status = check_memory(t)) || (status = load(t)) || (status = describe(t))) return status;
+  if ((status = pin(t)) || (status = check_memory(t)) || (status = load(t)) || (status = describe(t))) return status;
   tool_print_messages(t->messages);
   print_report(t);
   if (t->settings->explain) return TOOL_DONE;
@@ -197,6 +210,7 @@ static void release(training *t) {
   sexp_messages_free(t->messages);
   tool_kept_free(t->kept);
   tool_files_free(&t->files);
+  tool_pinning_free(&t->pinning);
   tool_credentials_free(&t->credentials);
 }
 
@@ -218,7 +232,7 @@ int main(int argc, char **argv) {
   int status = run_settings_read(&settings, argc, argv, &exit_now);
   if (!status && !exit_now) {
     training t = {.settings = &settings,
-                  .mode = {settings.strict, settings.portable},
+                  .mode = {settings.strict, settings.portable, NULL},
                   .sink = {.fd = -1},
                   .last_checkpoint_step = -1};
     tool_credentials_read(&t.credentials);

@@ -20,6 +20,8 @@ static int read_table(run_settings *s, int argc, char **argv, tool_list *operand
        "a directory or s3://bucket/prefix for checkpoints"},
       {"resume", 0, "CHECKPOINT", "SEXPGPU_RESUME", TOOL_TEXT, &s->resume,
        "go on from a checkpoint, or the latest of --checkpoint-dir"},
+      {"choices", 0, "RECORD", "SEXPGPU_CHOICES", TOOL_TEXT, &s->choices,
+       "take a record's choices: a checkpoint, a file, -; or fresh"},
       {"deterministic", 0, NULL, "SEXPGPU_DETERMINISTIC", TOOL_FLAG, &s->strict,
        "measure no choice (a CPU run never does); recorded"},
       {"portable", 0, NULL, NULL, TOOL_FLAG, &s->portable, "the bits of numerics 1 (a CPU run's always); recorded"},
@@ -37,13 +39,11 @@ static int read_table(run_settings *s, int argc, char **argv, tool_list *operand
       {NULL, 0, NULL, "SEXPGPU_EXPLAIN", TOOL_TEXT, &s->explain_what, NULL},
       {NULL, 0, NULL, "SEXPGPU_OPTIMIZE", TOOL_BOOLEAN, &s->optimize, NULL},
       {NULL, 0, NULL, "SEXPGPU_SIMD", TOOL_TEXT, &s->simd, NULL},
-      {"choices", 0, "RECORD", "SEXPGPU_CHOICES", TOOL_LATER, NULL,
-       "pinning to a record of choices is not part of this version; a CPU run makes none"},
       {NULL, 0, NULL, "SEXPGPU_DEVICES", TOOL_LATER, NULL, "several GPUs are not part of this version"},
       {NULL, 0, NULL, "SEXPGPU_NODES", TOOL_LATER, NULL, "several nodes are not part of this version"},
       {NULL, 0, NULL, "SEXPGPU_NODE_RANK", TOOL_LATER, NULL, "several nodes are not part of this version"},
       {NULL, 0, NULL, "SEXPGPU_RENDEZVOUS", TOOL_LATER, NULL, "several nodes are not part of this version"},
-      {NULL, 0, NULL, "SEXPGPU_NODE_GRADIENTS", TOOL_LATER, NULL, "several nodes are not part of this version"},
+      {NULL, 0, NULL, "SEXPGPU_NODE_GRADIENTS", TOOL_TEXT, &s->node_gradients, NULL},
   };
   const tool_usage usage = {"sexpgpu-run", "FILE", "Compiles an experiment and trains one of its runs.", table,
                             sizeof table / sizeof table[0]};

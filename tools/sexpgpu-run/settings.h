@@ -7,6 +7,7 @@
 typedef struct run_settings {
   const char *file;
   const char *run, *variant, *device, *metrics, *status, *checkpoint_dir, *resume, *slug, *explain_what, *simd;
+  const char *choices, *node_gradients;
   tool_list sets, diagnostics;
   int64_t steps, eval_every, digest_every, digest_nodes_at, threads, eval_limit;
   double memory_gib;

@@ -74,7 +74,8 @@ static int end(training *t, const sexp_step *step, double seconds) {
   if (!status && seconds > 0)
     status = tool_record_timing(&t->records, "perf/records_per_second", step->step, (double)records / seconds, NULL);
   if (!t->settings->quiet) say_end(t, step, seconds);
-  tool_status_set(&t->status, "done");
+  if (!status) status = tool_pinning_audit(&t->pinning);
+  tool_status_set(&t->status, status ? "failed" : "done");
   return status;
 }
 

@@ -6,6 +6,7 @@
 #include "../common/experiment.h"
 #include "../common/host.h"
 #include "../common/kept.h"
+#include "../common/pinning.h"
 #include "../common/progress.h"
 #include "../common/records.h"
 #include "../common/report.h"
@@ -18,6 +19,7 @@
 typedef struct training {
   const run_settings *settings;
   tool_mode mode;
+  tool_pinning pinning;
   tool_credentials credentials;
   tool_files files;
   tool_kept *kept;

@@ -1,0 +1,41 @@
+/* --choices: the record a run is pinned to, on a device that makes no choice of its own. What such a run can take of a
+ * record is checked all the same: a stacking other than 1 sums in another order than it can. */
+#ifndef TOOL_PINNING_H
+#define TOOL_PINNING_H
+
+#include "../../libchoices/choices.h"
+#include "credentials.h"
+
+enum { TOOL_LEVEL_TEXT = 1024 };
+
+typedef struct tool_pinning_options {
+  const char *choices;        /* of --choices; NULL: none */
+  const char *node_gradients; /* of SEXPGPU_NODE_GRADIENTS, "f32" or "bf16"; NULL: none */
+  bool strict;                /* --deterministic */
+  bool evaluates;             /* passes of evaluations, which are unstacked everywhere, on one node */
+} tool_pinning_options;
+
+typedef struct tool_pinning {
+  tool_pinning_options options;
+  choices_request request;
+  choices_record *record; /* NULL: pinned to nothing */
+  choices_pins *pins;
+  int level;
+  char determinism[TOOL_LEVEL_TEXT]; /* the level and why, for reports */
+} tool_pinning;
+
+/* What is asked for, read whole, s3:// with the checkpoint role. All return the exit status of a failure, printed:
+ * E-CHOICE-002, -004 to -009, -022, those of credentials and checkpoints. */
+int tool_pinning_open(tool_pinning *pinning, const tool_pinning_options *options, tool_credentials *credentials);
+
+/* Against this device, for a program of that identity. resumed: the choices object of the checkpoint
+ * that the run goes on from, which pins it unless something else was asked for; NULL: none. Sets level and determinism.
+ * E-CHOICE-001 with every choice that cannot be taken, E-CHOICE-005, -006. May be called again. */
+int tool_pinning_take(tool_pinning *pinning, const char *device, const char *identity, const char *resumed);
+
+/* At the end of the run: E-CHOICE-023. */
+int tool_pinning_audit(const tool_pinning *pinning);
+
+void tool_pinning_free(tool_pinning *pinning);
+
+#endif
