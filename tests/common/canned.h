@@ -4,6 +4,7 @@
 #define TEST_CANNED_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -39,7 +40,7 @@ typedef struct canned {
   int listener, port;
   pthread_t thread;
   pthread_mutex_t mutex;
-  size_t n_requests; /* of which the first CANNED_REQUESTS are kept */
+  atomic_size_t n_requests; /* of which the first CANNED_REQUESTS are kept */
   canned_request *requests;
   char url[64]; /* "http://127.0.0.1:port" */
 } canned;
