@@ -115,10 +115,15 @@ EVALUATE_SOURCES := \
   tools/sexpgpu-evaluate/evaluate.c tools/sexpgpu-evaluate/knob.c tools/sexpgpu-evaluate/main.c \
   tools/sexpgpu-evaluate/output.c tools/sexpgpu-evaluate/place.c tools/sexpgpu-evaluate/settings.c \
   tools/sexpgpu-evaluate/subject.c tools/sexpgpu-evaluate/watch.c
+CHOICES_SOURCES := \
+  tools/sexpgpu-choices/check.c tools/sexpgpu-choices/command.c tools/sexpgpu-choices/diff.c \
+  tools/sexpgpu-choices/list.c tools/sexpgpu-choices/main.c tools/sexpgpu-choices/remove.c \
+  tools/sexpgpu-choices/transfer.c tools/sexpgpu-choices/why.c tools/sexpgpu-choices/words.c
 DISPATCHER_SOURCES := tools/sexpgpu/main.c
-TOOLS := sexpgpu sexpgpu-checkpoint sexpgpu-evaluate sexpgpu-run
+TOOLS := sexpgpu sexpgpu-checkpoint sexpgpu-choices sexpgpu-evaluate sexpgpu-run
 
 MANPAGES := tools/sexpgpu/sexpgpu.1 tools/sexpgpu-checkpoint/sexpgpu-checkpoint.1 \
+  tools/sexpgpu-choices/sexpgpu-choices.1 \
   tools/sexpgpu-evaluate/sexpgpu-evaluate.1 tools/sexpgpu-run/sexpgpu-run.1
 
 # ---- CUDA ----------------------------------------------------------------------------------------
@@ -285,6 +290,12 @@ $(O)/bin/sexpgpu-checkpoint: $(call objects,$(CHECKPOINT_SOURCES)) $(COMMON) $(L
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_CKPT)
 
+# Needs libchoices alone.
+$(O)/bin/sexpgpu-choices: $(call objects,$(CHOICES_SOURCES)) $(COMMON) $(LIBCHOICES)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_CHOICES)
+
 # ---- tests ---------------------------------------------------------------------------------------
 
 TEST_LINK = $(TEST_COMMON) $(COMMON) $(LIBSEXP) $(LIBCKPT) $(LIBCHOICES)
@@ -374,7 +385,7 @@ install: all
 	install -m 644 $(LIBSEXP_HEADERS) $(LIBCKPT_HEADERS) $(LIBCHOICES_HEADERS) $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(MANPAGES) $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 tools/common/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sexpgpu-run
-	for name in sexpgpu sexpgpu-checkpoint sexpgpu-evaluate; do install -m 644 tools/$$name/completion.bash \
+	for name in sexpgpu sexpgpu-checkpoint sexpgpu-choices sexpgpu-evaluate; do install -m 644 tools/$$name/completion.bash \
 	  $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$name || exit 1; done
 	for name in sexp ckpt choices; do sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
 	  lib$$name/lib$$name.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/lib$$name.pc || exit 1; done

@@ -27,7 +27,7 @@ static size_t widest_kind(const choices_pins *pins) {
 }
 
 /* The kinds that are refused, as --choices fresh: takes them. */
-static void put_kinds(ch_text *to, const choices_pins *pins, const char *separator, bool quoted) {
+static size_t put_kinds(ch_text *to, const choices_pins *pins, const char *separator, bool quoted) {
   size_t n_kinds, n = 0;
   const choices_kind *kinds = choices_kinds(&n_kinds);
   for (size_t k = 0; k < n_kinds; k++) {
@@ -36,6 +36,7 @@ static void put_kinds(ch_text *to, const choices_pins *pins, const char *separat
       refused = refused || (pins->items[i].refused && strcmp(pins->items[i].kind, kinds[k].name) == 0);
     if (refused) ch_text_format(to, quoted ? "%s\"%s\"" : "%s%s", n++ ? separator : "", kinds[k].member);
   }
+  return n;
 }
 
 /* A key that says no more than its kind does is left out. */
@@ -60,8 +61,9 @@ static void put_people(ch_text *to, const choices_pins *pins, const choices_pinn
   ch_text_format(to, "  the record is of    %s\n  this device is      %s\n", record_device(pinning),
                  pinning->device->device);
   ch_text_add(to, "  --choices fresh chooses again and continues at level 3; --choices fresh:");
-  put_kinds(to, pins, ",", false);
-  ch_text_add(to, " only these\n");
+  static const char *const only[] = {"only these", "only this one", "only these two", "only these three"};
+  size_t n = put_kinds(to, pins, ",", false);
+  ch_text_format(to, " %s\n", only[n < sizeof only / sizeof *only ? n : 0]);
 }
 
 static void put_json(ch_text *to, const choices_pins *pins, const choices_pinning *pinning) {

@@ -11,7 +11,7 @@ static choices_status read_kinds(unsigned *out, const char *list, choices_error 
     char word[32] = "";
     if (n < sizeof word) memcpy(word, list, n);
     int index = ch_kind_index(word);
-    if (index < 0) return ch_fail(error, CH_E_KIND, NULL, 0, "fresh: found \"%.*s\"", n > 60 ? 60 : (int)n, list);
+    if (index < 0) return ch_fail(error, CH_E_KIND, NULL, 0, "found \"%.*s\"", n > 60 ? 60 : (int)n, list);
     *out |= 1u << index;
     list += n;
     if (*list == ',') list++;

@@ -68,7 +68,7 @@ static void complete_refusal(void **state) {
                       "  this device is      " DEVICE_B
                       "\n"
                       "  --choices fresh chooses again and continues at level 3; --choices fresh:convolutions,stacking "
-                      "only these\n");
+                      "only these two\n");
   assert_string_equal(
       choices_pins_refusal_json(pins),
       "{\"code\": \"E-CHOICE-001\", \"device\": \"" DEVICE_B
