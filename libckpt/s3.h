@@ -5,7 +5,8 @@
  * (another answer that is a failure), E-S3-014 (answer malformed or not complete) and those its own comment names.
  * Messages name s3://bucket/key and hold no credential. ETags are without their quotes.
  *
- * Each call may run at once with others on the same ckpt_s3, but the calls on one ck_s3_upload need it to themselves.
+ * A key must not be empty (E-S3-002). Each call may run at once with others on the same ckpt_s3, but the calls on one
+ * ck_s3_upload need it to themselves.
  */
 #ifndef CK_S3_H
 #define CK_S3_H

@@ -69,7 +69,7 @@ typedef struct ck_s3_request {
   ck_s3_sink *sink;          /* a part of an object is asked for */
   ck_s3_kind answer;         /* the XML that a good answer must have, or CK_S3_OTHER: none is read */
   bool may_be_missing;       /* 404 of an object or upload is an answer, not an error */
-  bool needs_etag;           /* a good answer has one */
+  bool is_head;              /* facts are asked for: a good answer has an ETag and a size */
   bool is_slow;              /* the server may take minutes */
   int attempts;              /* 0: the client's */
   const atomic_bool *cancel; /* NULL, or ends the request when it becomes true */

@@ -85,6 +85,8 @@ static bool is_virtual(const ckpt_s3 *s3, const char *bucket) {
 
 ckpt_status ck_s3_locate(ck_s3_place *out, const ckpt_s3 *s3, const char *bucket, const char *key, ckpt_error *error) {
   *out = (ck_s3_place){0};
+  if (key && !*key) /* a request for it would be one for the bucket: to remove it, say */
+    return ck_fail(error, CK_E_S3_NAME, NULL, -1, 0, "s3://%s/ names no object: its key is empty", bucket);
   bool host_has_bucket = bucket && is_virtual(s3, bucket);
   if (host_has_bucket && !is_label(bucket, true))
     return ck_fail(error, CK_E_S3_NAME, NULL, -1, 0,

@@ -6,13 +6,13 @@
 #include "s3_parts.h"
 
 ckpt_status ck_s3_head(ck_s3_object *out, ckpt_s3 *s3, const char *bucket, const char *key, ckpt_error *error) {
-  ck_s3_request request = {.method = "HEAD", .bucket = bucket, .key = key, .may_be_missing = true, .needs_etag = true};
+  ck_s3_request request = {.method = "HEAD", .bucket = bucket, .key = key, .may_be_missing = true, .is_head = true};
   ck_s3_response response;
   memset(out, 0, sizeof *out);
   ckpt_status status = ck_s3_send(&response, s3, &request, error);
   if (status == CKPT_OK && response.status != 404) {
     out->exists = true;
-    out->size = response.has_size ? response.size : 0;
+    out->size = response.size;
     memcpy(out->etag, response.etag, sizeof out->etag);
     memcpy(out->sha256, response.sha256, sizeof out->sha256);
   }

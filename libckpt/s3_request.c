@@ -204,8 +204,10 @@ static void judge_answer(finding *found, const ckpt_s3 *s3, const ck_s3_request 
   else
     judge_body(found, s3, request, response);
   if (found->verdict != GOOD || response->status >= 300) return;
-  if ((request->md5 || request->needs_etag) && !response->etag[0])
+  if ((request->md5 || request->is_head) && !response->etag[0])
     find(found, AGAIN, CK_E_S3_MALFORMED, "the answer has no ETag");
+  else if (request->is_head && !response->has_size)
+    find(found, AGAIN, CK_E_S3_MALFORMED, "the answer has no Content-Length");
   else if (request->md5)
     judge_etag(found, request, response);
 }

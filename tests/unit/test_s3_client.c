@@ -360,6 +360,16 @@ static void removes(void **state) {
   s3_case_stop(&t);
 }
 
+/* DELETE of bucket and "" would remove the bucket. */
+static void needs_a_key(void **state) {
+  (void)state;
+  S3_START(t, {.status = "204 No Content"});
+  s3_case_failed(&t, ck_s3_remove(t.s3, "bkt", "", &t.error), "E-S3-002");
+  assert_int_equal(t.error.status, CKPT_INVALID);
+  assert_int_equal(t.server.n_requests, 0);
+  s3_case_stop(&t);
+}
+
 static void stops_at_the_first_failure(void **state) {
   (void)state;
   const char *keys[40];
@@ -481,6 +491,7 @@ int main(void) {
       cmocka_unit_test(refuses_impossible_ranges),
       cmocka_unit_test(heads),
       cmocka_unit_test(removes),
+      cmocka_unit_test(needs_a_key),
       cmocka_unit_test(stops_at_the_first_failure),
       cmocka_unit_test(lists_pages),
       cmocka_unit_test(refuses_senseless_lists),
