@@ -272,7 +272,7 @@ static void test_holds_the_parameters_once(void **state) {
   fixture *f = *state;
   static const sexp_run_options options = SEXP_RUN_OPTIONS_DEFAULT;
   counted c = {0};
-  sexp_allocator allocator = {take_counted, release_counted, &c, 0};
+  sexp_allocator allocator = {take_counted, release_counted, &c, 256};
   compile(f,
           "(defun p () (param \"p\" [1024 1024] :init (zeros shape)))"
           "(defrun r :seed 1 :steps 2 :optimizer (adam :lr 0.1) :loss (mean (p)))"

@@ -15,16 +15,17 @@
 /* A checkpoint that was come across. */
 typedef struct known {
   int64_t step;
-  bool done;  /* nothing more will be made of it */
-  bool said;  /* that it is not whole */
-  int status; /* the exit status that it means */
+  bool done;   /* nothing more will be made of it */
+  bool said;   /* that it is not whole */
+  bool unread; /* that it cannot be read was said */
+  int status;  /* the exit status that it means */
 } known;
 
 typedef struct place {
   evaluator *e;
   known *all;
   size_t n, room;
-  bool is_missed; /* that the location is not there was said */
+  bool is_missed; /* that the location cannot be looked at was said */
   bool any;       /* a complete checkpoint in the range was seen */
 } place;
 
@@ -108,7 +109,7 @@ static known *find(place *p, int64_t step) {
   return &p->all[p->n++];
 }
 
-static bool is_complete_still(ckpt_location *location, int64_t step) {
+static bool is_removed(ckpt_location *location, int64_t step) {
   ckpt_entry *entries = NULL;
   size_t n = 0;
   bool complete = false;
@@ -116,16 +117,19 @@ static bool is_complete_still(ckpt_location *location, int64_t step) {
   for (size_t i = 0; i < n; i++)
     if (entries[i].step == step) complete = entries[i].complete;
   free(entries);
-  return complete;
+  return !complete;
 }
 
-/* A run that keeps few checkpoints removes them while they are looked at: no error. */
-static void judge(known *k, ckpt_location *location, const ckpt_error *error) {
-  k->done = true;
-  if (is_complete_still(location, k->step))
-    k->status = refuse(error);
-  else
+/* A run that keeps few checkpoints removes them while they are looked at: no error. One that cannot be read is tried
+ * again by a watch. */
+static void judge(const place *p, known *k, ckpt_location *location, const ckpt_error *error) {
+  bool removed = is_removed(location, k->step), unread = tool_status_unverified(error) == TOOL_STORAGE;
+  k->done = removed || !unread || !p->e->settings->watch;
+  if (removed)
     fprintf(stderr, "step-%" PRId64 " was removed before it was evaluated, skipped\n", k->step);
+  else if (!k->unread)
+    k->status = refuse(error);
+  k->unread = unread;
 }
 
 /* Half of it may be there because the other half is on its way. */
@@ -149,7 +153,7 @@ static int visit(place *p, ckpt_location *location, const ckpt_entry *entry) {
   if (k->done) return TOOL_DONE;
   if (ckpt_checkpoint_open(&checkpoint, location, entry->step, &error) != CKPT_OK) {
     if (entry->complete)
-      judge(k, location, &error);
+      judge(p, k, location, &error);
     else
       say_incomplete(k, &error);
     return TOOL_DONE;
@@ -158,7 +162,7 @@ static int visit(place *p, ckpt_location *location, const ckpt_entry *entry) {
   if (result == FATAL) return status;
   k->status = status;
   k->done = true;
-  if (result == UNVERIFIED) judge(k, location, &error);
+  if (result == UNVERIFIED) judge(p, k, location, &error);
   return TOOL_DONE;
 }
 
@@ -181,11 +185,21 @@ static bool is_away(const ckpt_error *error) {
          (strcmp(error->code, "E-CKPT-002") == 0 && error->errno_value == ENOENT);
 }
 
-/* A watch waits for a location that is not there. */
+/* A server that may answer the next time. */
+static bool is_passing(const ckpt_error *error) {
+  static const char *const codes[] = {"E-S3-005", "E-S3-013", "E-S3-014"};
+  for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+    if (strcmp(error->code, codes[i]) == 0) return true;
+  return false;
+}
+
+/* A watch waits for a location that is not there, and for a server that does not answer. */
 static int miss(place *p, const ckpt_error *error) {
   const evaluate_settings *s = p->e->settings;
-  if (!s->watch || !is_away(error)) return tool_fail_ckpt(error);
-  if (!p->is_missed && !s->quiet) fprintf(stderr, "%s is not there yet; waiting for it\n", s->place);
+  bool away = is_away(error), passing = is_passing(error);
+  if (!s->watch || !(away || passing)) return tool_fail_ckpt(error);
+  if (!p->is_missed && away && !s->quiet) fprintf(stderr, "%s is not there yet; waiting for it\n", s->place);
+  if (!p->is_missed && passing) fprintf(stderr, "%s: %s; trying again\n", error->code, error->message);
   p->is_missed = true;
   return TOOL_DONE;
 }
@@ -198,6 +212,7 @@ static int look(place *p) {
   size_t n = 0;
   ckpt_status opened = ckpt_location_open(&location, p->e->settings->place, false, p->e->s3, &error);
   if (opened == CKPT_OK) opened = ckpt_checkpoint_list(&entries, &n, location, &error);
+  if (opened == CKPT_OK) p->is_missed = false;
   int status = opened == CKPT_OK ? visit_all(p, location, entries, n) : miss(p, &error);
   free(entries);
   ckpt_location_close(location);
