@@ -120,7 +120,7 @@ def every_option_is_in_its_manual_and_completed(folder):
         return call("-c", line, "bash", "sexpgpu", *words, program="/bin/bash", path=f"{BUILD}/bin:/usr/bin:/bin").stdout.split()
 
     expect({"run", "evaluate", "checkpoint", "help"} <= set(complete("")), complete(""))
-    expect(complete("eva") == ["evaluate"] and complete("help", "ch") == ["checkpoint"], complete("eva"), complete("help", "ch"))
+    expect(complete("eva") == ["evaluate"] and complete("help", "che") == ["checkpoint"], complete("eva"), complete("help", "che"))
     expect(complete("evaluate", "--wa") == ["--watch"] and complete("evaluate", "--metrics", "std") == ["stdout"])
     expect(complete("checkpoint", "ver") == ["verify"], complete("checkpoint", "ver"))
 
