@@ -344,6 +344,7 @@ bench: NEED := build test bench
 bench: dependencies
 	$(submake) all $(BENCHES)
 	$(Q)for b in $(BENCHES); do echo "== $$(basename $$b)"; $$b || exit 1; done
+	$(Q)for b in tests/bench/bench_*.py; do echo "== $$(basename $$b .py)"; /usr/bin/python3 $$b $(BUILD) || exit 1; done
 
 # Coverage-guided fuzzing with clang: make fuzz [FUZZ=fuzz_reader] [SECONDS=600]. New findings go to build/fuzz.
 FUZZ ?= $(FUZZERS)
