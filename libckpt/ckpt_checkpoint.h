@@ -104,7 +104,8 @@ typedef struct ckpt_written {
 
 /* Writes step-<experiment->step>: parameters.safetensors, states.safetensors, experiment.json. It appears at once and
  * whole; one that is there already is replaced. A failure leaves nothing behind, nor does a killed writer after the
- * next write. Several writers may work in one location. `written` may be NULL.
+ * next write. Several writers may work in one location. `written` may be NULL. Hashes in threads of its own, which have
+ * ended when it returns; `fill` of an array is called by the caller's thread alone.
  * Errors: E-CKPT-003 to E-CKPT-006. Repeats: the files depend on the experiment alone. */
 ckpt_status ckpt_checkpoint_write(ckpt_written *written, ckpt_location *location, const ckpt_experiment *experiment,
                                   const ckpt_write_options *options, ckpt_error *error);
@@ -134,7 +135,8 @@ const ckpt_experiment *ckpt_checkpoint_experiment(const ckpt_checkpoint *checkpo
 const ckpt_tensors *ckpt_checkpoint_parameters(const ckpt_checkpoint *checkpoint);
 const ckpt_tensors *ckpt_checkpoint_states(const ckpt_checkpoint *checkpoint);
 
-/* Reads everything: each file's SHA-256, then the digest. Errors: E-CKPT-012, E-CKPT-014, E-DATA-102, E-DATA-104. */
+/* Reads everything: each file's SHA-256, and beside that, in another thread, the digest. Errors: E-CKPT-012,
+ * E-CKPT-014, E-DATA-102, E-DATA-104. */
 ckpt_status ckpt_checkpoint_verify(const ckpt_checkpoint *checkpoint, ckpt_error *error);
 
 /* The digest of the tensors as they are now, whatever experiment.json says. Errors: E-DATA-102, E-DATA-104. */

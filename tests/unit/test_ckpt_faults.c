@@ -1,6 +1,6 @@
 /* Every system call and every allocation of reading and writing fails once: an error is reported, nothing partial is
- * left, the checkpoint before is whole, and nothing leaks. The calls below take the place of libc's in this program. The
- * library hashes in threads of its own, so the n-th call is not the same one each time; how many there are is. */
+ * left, the checkpoint before is whole, and nothing leaks. The calls below take the place of libc's in this program.
+ * The library hashes in threads of its own, so the n-th call is not the same one each time; how many there are is. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -46,8 +46,8 @@ static bool fails_now(bool armed) {
 /* ---- What a power cut would take ---- */
 
 enum { FDS = 256 };
-static bool watched;            /* what follows is kept, by the thread that writes */
-static bool unsynced[FDS];      /* bytes were written to it, or a name was made in it, since its fsync */
+static bool watched;             /* what follows is kept, by the thread that writes */
+static bool unsynced[FDS];       /* bytes were written to it, or a name was made in it, since its fsync */
 static unsigned n_early, n_lost; /* renames before all was durable; files closed before they were */
 
 static void note_change(int fd) {
@@ -347,7 +347,6 @@ static void allocations(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(calls_of_writing), cmocka_unit_test(calls_of_reading),
-                                     cmocka_unit_test(what_is_shown_is_durable),
-                                     cmocka_unit_test(allocations)};
+                                     cmocka_unit_test(what_is_shown_is_durable), cmocka_unit_test(allocations)};
   return cmocka_run_group_tests(tests, prepare, scratch_teardown);
 }

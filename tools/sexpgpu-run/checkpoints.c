@@ -7,7 +7,7 @@
 #include "../common/clock.h"
 #include "../common/failure.h"
 
-enum { MOST_FAILURES = 3 };             /* in a row */
+enum { MOST_FAILURES = 3 };            /* in a row */
 static const double long_wait_s = 0.1; /* a wait that is worth words */
 
 static bool writes_beside(const training *t) {
@@ -96,8 +96,8 @@ static int record_failed(training *t, const run_written *result) {
   ckpt_json_end_object(json);
   const char *text = ckpt_json_text(json, &n);
   if (text) snprintf(metadata, sizeof metadata, "%.*s", (int)n - 1, text); /* without its line end */
-  int status = text ? tool_record_annotation(&t->records, "checkpoint failed", result->step, name, metadata)
-                    : tool_no_memory();
+  int status =
+      text ? tool_record_annotation(&t->records, "checkpoint failed", result->step, name, metadata) : tool_no_memory();
   ckpt_json_free(json);
   return status;
 }
@@ -138,7 +138,8 @@ static int wait_for_last(training *t, int64_t step) {
     t->has_said_wait = true;
     tool_progress_clear(&t->progress);
     fprintf(stderr,
-            "step %" PRId64 " waited %.1f s for the checkpoint before to be written; perf/checkpoint_wait has all "
+            "step %" PRId64
+            " waited %.1f s for the checkpoint before to be written; perf/checkpoint_wait has all "
             "waits, a larger :checkpoint-every has fewer\n",
             step, waited_s);
   }

@@ -31,7 +31,7 @@ typedef struct run_writer {
   run_written result; /* valid from the join on */
 } run_writer;
 
-/* Takes the memory of the snapshot, and touches it, so that no step has to. TOOL_STORAGE, printed, when there is none. */
+/* Takes the memory of the snapshot, and touches it, so that no step has to. TOOL_STORAGE, printed, if there is none. */
 int run_writer_take_snapshot(run_writer *writer, const sexp_run *run);
 void run_writer_free(run_writer *writer);
 
