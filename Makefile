@@ -119,11 +119,15 @@ CHOICES_SOURCES := \
   tools/sexpgpu-choices/check.c tools/sexpgpu-choices/command.c tools/sexpgpu-choices/diff.c \
   tools/sexpgpu-choices/list.c tools/sexpgpu-choices/main.c tools/sexpgpu-choices/remove.c \
   tools/sexpgpu-choices/transfer.c tools/sexpgpu-choices/why.c tools/sexpgpu-choices/words.c
+DOCTOR_SOURCES := \
+  tools/sexpgpu-doctor/finding.c tools/sexpgpu-doctor/libraries.c tools/sexpgpu-doctor/machine.c tools/sexpgpu-doctor/main.c \
+  tools/sexpgpu-doctor/processor.c tools/sexpgpu-doctor/self_test.c tools/sexpgpu-doctor/storage.c \
+  tools/sexpgpu-doctor/store.c tools/sexpgpu-doctor/variables.c
 DISPATCHER_SOURCES := tools/sexpgpu/main.c
-TOOLS := sexpgpu sexpgpu-checkpoint sexpgpu-choices sexpgpu-evaluate sexpgpu-run
+TOOLS := sexpgpu sexpgpu-checkpoint sexpgpu-choices sexpgpu-doctor sexpgpu-evaluate sexpgpu-run
 
 MANPAGES := tools/sexpgpu/sexpgpu.1 tools/sexpgpu-checkpoint/sexpgpu-checkpoint.1 \
-  tools/sexpgpu-choices/sexpgpu-choices.1 \
+  tools/sexpgpu-choices/sexpgpu-choices.1 tools/sexpgpu-doctor/sexpgpu-doctor.1 \
   tools/sexpgpu-evaluate/sexpgpu-evaluate.1 tools/sexpgpu-run/sexpgpu-run.1
 
 # ---- CUDA ----------------------------------------------------------------------------------------
@@ -278,6 +282,11 @@ $(O)/bin/sexpgpu-evaluate: $(call objects,$(EVALUATE_SOURCES)) $(COMMON) $(LIBSE
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES)
 
+$(O)/bin/sexpgpu-doctor: $(call objects,$(DOCTOR_SOURCES)) $(COMMON) $(LIBSEXP) $(LIBCKPT) $(LIBCHOICES)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES)
+
 # Of libcommon it takes the errors.
 $(O)/bin/sexpgpu: $(call objects,$(DISPATCHER_SOURCES)) $(COMMON)
 	$(call say,LD,$@)
@@ -386,7 +395,7 @@ install: all
 	install -m 644 $(LIBSEXP_HEADERS) $(LIBCKPT_HEADERS) $(LIBCHOICES_HEADERS) $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(MANPAGES) $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 tools/common/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sexpgpu-run
-	for name in sexpgpu sexpgpu-checkpoint sexpgpu-choices sexpgpu-evaluate; do install -m 644 tools/$$name/completion.bash \
+	for name in sexpgpu sexpgpu-checkpoint sexpgpu-choices sexpgpu-doctor sexpgpu-evaluate; do install -m 644 tools/$$name/completion.bash \
 	  $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$name || exit 1; done
 	for name in sexp ckpt choices; do sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
 	  lib$$name/lib$$name.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/lib$$name.pc || exit 1; done

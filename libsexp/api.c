@@ -339,3 +339,9 @@ void sexp_run_engine(const sexp_run *run, sexp_engine *engine) {
                           .simd = sx_simd_name(run->cpu.kernels->simd),
                           .threads = sx_pool_threads(run->cpu.pool)};
 }
+
+void sexp_processor_look(sexp_processor *processor) {
+  *processor = (sexp_processor){.threads = sx_pool_processors(), .simd = sx_simd_name(sx_simd_best())};
+  for (int i = 0; i < SX_N_SIMD && i < SEXP_SIMD_LEVELS; i++)
+    if (sx_simd_available((sx_simd)i)) processor->levels[processor->n_levels++] = sx_simd_name((sx_simd)i);
+}

@@ -344,6 +344,16 @@ typedef struct sexp_engine {
 } sexp_engine;
 void sexp_run_engine(const sexp_run *run, sexp_engine *engine);
 
+/* What a run can be computed with here. */
+enum { SEXP_SIMD_LEVELS = 8 };
+typedef struct sexp_processor {
+  int threads;                          /* that this process may use: a run's by default */
+  const char *simd;                     /* the best level: a run's by default */
+  const char *levels[SEXP_SIMD_LEVELS]; /* all that sexp_run_options.simd can be, the slowest first */
+  size_t n_levels;
+} sexp_processor;
+void sexp_processor_look(sexp_processor *processor);
+
 /* A library of the CUDA device, as this machine has it. */
 typedef struct sexp_library {
   const char *name;    /* "cuDNN" */

@@ -90,17 +90,24 @@ static ckpt_status check_values(const tool_credentials *credentials, tool_role r
   return CKPT_OK;
 }
 
-static ckpt_status check_missing(const tool_credentials *credentials, tool_role role, const char *name,
-                                 ckpt_error *error) {
-  char missing[1024] = "", own[64], shared[64], plain[64];
+int tool_credentials_missing(char out[TOOL_MISSING_TEXT], const tool_credentials *credentials, tool_role role) {
+  char own[64], shared[64], plain[64];
+  int n = 0;
+  out[0] = 0;
   for (int which = 0; which < N_NEEDED; which++) {
-    size_t used = strlen(missing);
+    size_t used = strlen(out);
     if (credentials->values[role][which].text) continue;
-    snprintf(missing + used, sizeof missing - used, "%s%s is set nowhere: %s, %s or %s", used ? "; " : "",
+    snprintf(out + used, TOOL_MISSING_TEXT - used, "%s%s is set nowhere: %s, %s or %s", n++ ? "; " : "",
              credentials_table[which].name, variable_of(own, role, (tool_credential)which, 0),
              variable_of(shared, role, (tool_credential)which, 1), variable_of(plain, role, (tool_credential)which, 2));
   }
-  if (!missing[0]) return CKPT_OK;
+  return n;
+}
+
+static ckpt_status check_missing(const tool_credentials *credentials, tool_role role, const char *name,
+                                 ckpt_error *error) {
+  char missing[TOOL_MISSING_TEXT];
+  if (!tool_credentials_missing(missing, credentials, role)) return CKPT_OK;
   return tool_error(error, TOOL_E_S3_MISSING, "%.600s: role %s: %s", name, role_names[role], missing);
 }
 
@@ -155,6 +162,15 @@ void tool_credentials_describe(tool_origin out[TOOL_N_CREDENTIALS], const tool_c
     out[which].set = value->text != NULL;
     out[which].needed = which < N_NEEDED;
   }
+}
+
+bool tool_credentials_reads(const char *variable) {
+  char name[64];
+  for (int role = 0; role < TOOL_N_ROLES; role++)
+    for (int which = 0; which < TOOL_N_CREDENTIALS; which++)
+      for (int form = 0; form < credentials_table[which].n_forms; form++)
+        if (strcmp(variable_of(name, (tool_role)role, (tool_credential)which, form), variable) == 0) return true;
+  return false;
 }
 
 void tool_credentials_print(const tool_credentials *credentials, tool_role role, FILE *to) {

@@ -52,6 +52,13 @@ ckpt_status tool_credentials_client(ckpt_s3 **out, tool_credentials *credentials
 void tool_credentials_describe(tool_origin out[TOOL_N_CREDENTIALS], const tool_credentials *credentials,
                                tool_role role);
 
+/* Says what a role lacks of the values it needs, with the variables that would give each; their number. */
+enum { TOOL_MISSING_TEXT = 1024 };
+int tool_credentials_missing(char out[TOOL_MISSING_TEXT], const tool_credentials *credentials, tool_role role);
+
+/* Whether a variable of that name gives a value of any role. */
+bool tool_credentials_reads(const char *variable);
+
 /* A line of the verbose report: the endpoint, and the variables that gave the rest. Nothing for a role without a
  * client. */
 void tool_credentials_print(const tool_credentials *credentials, tool_role role, FILE *to);

@@ -52,18 +52,32 @@ static int set_every(const tool_setting *setting, const char *value, const origi
   return malformed(from, value, setting->argument);
 }
 
-static int set_real(const tool_setting *setting, const char *value, const origin *from) {
+static bool parse_real(const char *text, double *real) {
   char *end = NULL;
-  double real = strtod(value, &end);
-  if (end == value || *end || !isfinite(real) || real <= 0) return malformed(from, value, "a positive number");
-  *(double *)setting->target = real;
-  return TOOL_DONE;
+  *real = strtod(text, &end);
+  return end != text && !*end && isfinite(*real) && *real > 0;
+}
+
+static int set_real(const tool_setting *setting, const char *value, const origin *from) {
+  if (parse_real(value, setting->target)) return TOOL_DONE;
+  return malformed(from, value, tool_setting_expected(TOOL_REAL, value));
 }
 
 static int set_boolean(const tool_setting *setting, const char *value, const origin *from) {
-  if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0) return malformed(from, value, "0 or 1");
+  const char *expected = tool_setting_expected(TOOL_BOOLEAN, value);
+  if (expected) return malformed(from, value, expected);
   *(bool *)setting->target = value[0] == '1';
   return TOOL_DONE;
+}
+
+const char *tool_setting_expected(tool_kind kind, const char *value) {
+  int64_t count;
+  double real;
+  bool is_bit = strcmp(value, "0") == 0 || strcmp(value, "1") == 0;
+  if (!value[0]) return "a value, or the variable unset";
+  if (kind == TOOL_COUNT && !parse_count(value, &count)) return "a positive integer";
+  if (kind == TOOL_REAL && !parse_real(value, &real)) return "a positive number";
+  return (kind == TOOL_FLAG || kind == TOOL_BOOLEAN) && !is_bit ? "0 or 1" : NULL;
 }
 
 static int set_list(const tool_setting *setting, const char *value, const origin *from) {
@@ -87,7 +101,8 @@ static int set(const tool_setting *setting, const char *value, const origin *fro
       *(const char **)setting->target = value;
       return TOOL_DONE;
     case TOOL_COUNT:
-      return parse_count(value, setting->target) ? TOOL_DONE : malformed(from, value, "a positive integer");
+      if (parse_count(value, setting->target)) return TOOL_DONE;
+      return malformed(from, value, tool_setting_expected(TOOL_COUNT, value));
     case TOOL_EVERY:
       return set_every(setting, value, from);
     case TOOL_REAL:

@@ -46,4 +46,7 @@ typedef struct tool_usage {
 int tool_settings_read(const tool_usage *usage, int argc, char **argv, tool_list *operands, bool *exit_now);
 void tool_list_free(tool_list *list);
 
+/* What a variable of that kind must be, where the value is not that; NULL: it is. */
+const char *tool_setting_expected(tool_kind kind, const char *value);
+
 #endif
