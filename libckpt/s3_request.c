@@ -106,7 +106,7 @@ static void tidy_words(char *text, const ckpt_s3 *s3) {
 
 static const char *text_or(const char *text, const char *other) { return text && *text ? text : other; }
 
-static void describe_error(finding *found, const ckpt_s3 *s3, const ck_s3_response *response) {
+static void describe_error(finding *found, const ck_s3_response *response) {
   const ck_s3_answer *xml = &response->xml;
   const char *region = text_or(response->region, xml->region);
   char words[WORDS_BYTES / 2], where[WORDS_BYTES / 4] = "";
@@ -116,7 +116,6 @@ static void describe_error(finding *found, const ckpt_s3 *s3, const ck_s3_respon
     snprintf(where, sizeof where, "; the bucket is in region %s, endpoint %s", text_or(region, "(not said)"),
              text_or(xml->server, "(not said)"));
   snprintf(found->words, sizeof found->words, "status %ld%s%s%s", response->status, words[0] ? " " : "", words, where);
-  tidy_words(found->words, s3);
 }
 
 /* ---- Answers ---- */
@@ -126,7 +125,7 @@ static ck_s3_reading read_answer(ck_s3_response *response, const char **why) {
   return ck_s3_read_xml(&response->xml, why, response->body ? response->body : "", response->n_body);
 }
 
-static void judge_error(finding *found, const ckpt_s3 *s3, const ck_s3_request *request, ck_s3_response *response) {
+static void judge_error(finding *found, const ck_s3_request *request, ck_s3_response *response) {
   const char *why;
   if (response->status >= 300 && read_answer(response, &why) != CK_S3_READ) ck_s3_answer_clear(&response->xml);
   if (response->xml.kind != CK_S3_ERROR) ck_s3_answer_clear(&response->xml);
@@ -135,7 +134,7 @@ static void judge_error(finding *found, const ckpt_s3 *s3, const ck_s3_request *
   if (request->may_be_missing && missing)
     found->verdict = GOOD;
   else
-    describe_error(found, s3, response);
+    describe_error(found, response);
 }
 
 static void find(finding *found, verdict what, ck_code code, const char *words) {
@@ -145,8 +144,7 @@ static void find(finding *found, verdict what, ck_code code, const char *words) 
 }
 
 /* A good status with XML: it may be an error all the same. */
-static void judge_xml(finding *found, const ckpt_s3 *s3, const ck_s3_request *request, ck_s3_response *response,
-                      ckpt_error *error) {
+static void judge_xml(finding *found, const ck_s3_request *request, ck_s3_response *response, ckpt_error *error) {
   const char *why = NULL;
   ck_s3_reading reading = read_answer(response, &why);
   if (reading == CK_S3_NO_MEMORY) {
@@ -155,7 +153,7 @@ static void judge_xml(finding *found, const ckpt_s3 *s3, const ck_s3_request *re
   } else if (reading == CK_S3_MALFORMED) {
     find(found, AGAIN, CK_E_S3_MALFORMED, why);
   } else if (response->xml.kind == CK_S3_ERROR) {
-    judge_error(found, s3, request, response);
+    judge_error(found, request, response);
     if (found->code == CK_E_S3_ANSWER) found->verdict = AGAIN;
   } else if (response->xml.kind != request->answer) {
     find(found, AGAIN, CK_E_S3_MALFORMED, "it is not the XML that was asked for");
@@ -180,10 +178,10 @@ static void judge_etag(finding *found, const ck_s3_request *request, const ck_s3
 }
 
 /* An answer that needs no body, and may have an error in it. */
-static void judge_body(finding *found, const ckpt_s3 *s3, const ck_s3_request *request, ck_s3_response *response) {
+static void judge_body(finding *found, const ck_s3_request *request, ck_s3_response *response) {
   const char *why;
   if (response->n_body == 0 || read_answer(response, &why) != CK_S3_READ || response->xml.kind != CK_S3_ERROR) return;
-  judge_error(found, s3, request, response);
+  judge_error(found, request, response);
   if (found->code == CK_E_S3_ANSWER) found->verdict = AGAIN;
 }
 
@@ -192,17 +190,16 @@ static bool is_other_object(const ck_s3_request *request, const ck_s3_response *
   return good && request->etag && response->etag[0] && strcmp(request->etag, response->etag) != 0;
 }
 
-static void judge_answer(finding *found, const ckpt_s3 *s3, const ck_s3_request *request, ck_s3_response *response,
-                         ckpt_error *error) {
+static void judge_answer(finding *found, const ck_s3_request *request, ck_s3_response *response, ckpt_error *error) {
   found->verdict = GOOD;
   if (response->status < 200 || response->status >= 300)
-    judge_error(found, s3, request, response);
+    judge_error(found, request, response);
   else if (request->answer)
-    judge_xml(found, s3, request, response, error);
+    judge_xml(found, request, response, error);
   else if (request->sink)
     judge_object(found, request);
   else
-    judge_body(found, s3, request, response);
+    judge_body(found, request, response);
   if (found->verdict != GOOD || response->status >= 300) return;
   if ((request->md5 || request->is_head) && !response->etag[0])
     find(found, AGAIN, CK_E_S3_MALFORMED, "the answer has no ETag");
@@ -239,7 +236,7 @@ static void attempt_once(finding *found, ck_s3_response *response, ckpt_s3 *s3, 
   else if (is_other_object(request, response))
     find(found, FAILED, CK_E_S3_CHANGED, "the ETag of the answer is another one");
   else if (outcome == CK_S3_ANSWERED)
-    judge_answer(found, s3, request, response, error);
+    judge_answer(found, request, response, error);
   else if (outcome == CK_S3_SENSELESS)
     find(found, AGAIN, CK_E_S3_MALFORMED, attempt.words);
   else

@@ -125,6 +125,7 @@ static void addresses(void **state) {
   expect_place(amazon, CKPT_S3_AUTO, "Bkt", "s3.eu-west-1.amazonaws.com", "/Bkt/a%20b/c");
   expect_place("http://s3.amazonaws.com/", CKPT_S3_AUTO, "b.kt", "b.kt.s3.amazonaws.com", "/a%20b/c");
   expect_place("https://s3.amazonaws.com:8443", CKPT_S3_AUTO, "bkt", "s3.amazonaws.com:8443", path);
+  expect_place("https://s3.amazonaws.com:443", CKPT_S3_AUTO, "bkt", "s3.amazonaws.com", path);
   expect_place("HTTPS://Host.Example:443", CKPT_S3_AUTO, "bkt", "host.example", path);
   expect_place("http://host.example:443", CKPT_S3_VIRTUAL, "bkt", "bkt.host.example:443", "/a%20b/c");
   expect_place("http://127.0.0.1:9000", CKPT_S3_AUTO, "bkt", "127.0.0.1:9000", path);
