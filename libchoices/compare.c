@@ -29,7 +29,7 @@ static void note(comparing *c, const choices_compared *compared) {
 }
 
 static choices_difference differs(const char *left, const char *right) {
-  if (!left) return CHOICES_ONLY_RIGHT;
+  if (!left) return right ? CHOICES_ONLY_RIGHT : CHOICES_EQUAL;
   if (!right) return CHOICES_ONLY_LEFT;
   return strcmp(left, right) == 0 ? CHOICES_EQUAL : CHOICES_VALUES_DIFFER;
 }

@@ -136,6 +136,8 @@ def usage_errors(folder):
 @test
 def an_empty_store_exports_a_header(folder):
     expect(good(folder, "export") == '{"record": "choices", "version": 1}\n')
+    bare = file(folder, "bare", good(folder, "export"))
+    expect(good(folder, "diff", bare, bare) == "")
     expect(good(folder, "list") == "" and not os.path.exists(database(folder)))
     good(folder, "import", input='{"record": "choices", "version": 1}\n')
     expect(good(folder, "export") == '{"record": "choices", "version": 1}\n')
