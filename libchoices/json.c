@@ -34,7 +34,7 @@ choices_status ch_json_next(json_t **out, const char *name, const char *bytes, s
   json_error_t refused;
   const char *start = bytes + *at;
   *out = json_loadb(start, n_bytes - *at, JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, &refused);
-  if (!*out && json_error_code(&refused) == json_error_out_of_memory) return ch_no_memory(error);
+  if (!*out && (!refused.text[0] || json_error_code(&refused) == json_error_out_of_memory)) return ch_no_memory(error);
   size_t line = count_lines(bytes, *at);
   if (!*out) {
     line += refused.line > 1 ? (size_t)refused.line - 1 : 0;

@@ -56,16 +56,18 @@ size_t ch_record_device(choices_record *record, const choices_device *device, co
 }
 
 bool ch_record_add(choices_record *record, const choices_row *row) {
+  if (record->memory.failed) return false;
   void *rows = ch_grow(record->rows, record->n_rows, &record->row_room, sizeof *record->rows);
-  if (!rows || record->memory.failed) return false;
+  if (!rows) return false;
   record->rows = rows;
   record->rows[record->n_rows++] = *row;
   return true;
 }
 
 bool ch_record_add_cost(choices_record *record, const choices_cost *cost) {
+  if (record->memory.failed) return false;
   void *costs = ch_grow(record->costs, record->n_costs, &record->cost_room, sizeof *record->costs);
-  if (!costs || record->memory.failed) return false;
+  if (!costs) return false;
   record->costs = costs;
   record->costs[record->n_costs++] = *cost;
   return true;

@@ -5,6 +5,7 @@
 #include "error.h"
 #include "kinds.h"
 #include "record.h"
+#include "utf8.h"
 
 /* What the digest leaves out of an object: how and when, not what. */
 static const char *const volatile_members[] = {"created", "host", "measured", "measurements", "timings", "tool"};
@@ -128,17 +129,31 @@ choices_status ch_object_read(choices_record *record, const char *name, const js
 /* ---- making one ----------------------------------------------------------------------------------------------------
  */
 
+/* Null where memory fails: that the value is JSON was seen before. */
 static json_t *value_json(const choices_row *row) {
   return row->is_json ? json_loads(row->value, JSON_DECODE_ANY, NULL) : json_string(row->value);
 }
 
 static bool add_row(json_t *to, const choices_row *row) {
   const choices_kind *kind = choices_kind_find(row->kind);
-  if (!kind) return false;
   if (!kind->is_map) return json_object_set_new(to, kind->member, value_json(row)) == 0;
   json_t *map = json_object_get(to, kind->member);
   if (!map && json_object_set_new(to, kind->member, map = json_object()) != 0) return false;
   return json_object_set_new(map, row->key, value_json(row)) == 0;
+}
+
+/* Whether what is given can be in an object at all, so that a failure after it is one of memory. */
+static choices_status check_rows(const choices_object *object, const choices_row *rows, size_t n_rows,
+                                 choices_error *error) {
+  bool good = ch_utf8_is(object->device) && (!object->graph || ch_utf8_is(object->graph));
+  for (size_t i = 0; good && i < n_rows; i++) {
+    json_error_t refused = {.text = ""};
+    json_t *value = rows[i].is_json ? json_loads(rows[i].value, JSON_DECODE_ANY, &refused) : NULL;
+    json_decref(value);
+    good = choices_kind_find(rows[i].kind) && ch_utf8_is(rows[i].key) && ch_utf8_is(rows[i].value) && !refused.text[0];
+  }
+  if (good) return CHOICES_OK;
+  return ch_fail(error, CH_E_RECORD_FORMAT, "this run's choices", 0, "expected UTF-8, known kinds and values");
 }
 
 static bool add_facts(json_t *to, const choices_object *object) {
@@ -153,13 +168,14 @@ choices_status choices_record_make(choices_record **out, const choices_object *o
                                    size_t n_rows, const char *const *maps, size_t n_maps, choices_error *error) {
   *out = NULL;
   ch_error_clear(error);
+  choices_status status = check_rows(object, rows, n_rows, error);
+  if (status != CHOICES_OK) return status;
   json_t *json = json_object();
   choices_record *record = ch_record_new();
   bool good = json && record && add_facts(json, object);
   for (size_t i = 0; good && i < n_maps; i++) good = json_object_set_new(json, maps[i], json_object()) == 0;
   for (size_t i = 0; good && i < n_rows; i++) good = add_row(json, &rows[i]);
-  choices_status status = CHOICES_OK;
-  if (!good) status = ch_fail(error, CH_E_RECORD_FORMAT, NULL, 0, "expected UTF-8, known kinds and values, and memory");
+  if (!good) status = ch_no_memory(error);
   if (status == CHOICES_OK) status = ch_object_read(record, "this run's choices", json, error);
   json_decref(json);
   if (status == CHOICES_OK) return ch_record_finish(out, record, NULL, error);

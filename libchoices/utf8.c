@@ -20,6 +20,12 @@ size_t ch_utf8_length(const unsigned char *bytes, size_t n_bytes) {
   return point < least[n] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000) ? 0 : n;
 }
 
+bool ch_utf8_is(const char *text) {
+  size_t n = strlen(text), length = 1;
+  for (size_t i = 0; i < n && length; i += length) length = ch_utf8_length((const unsigned char *)text + i, n - i);
+  return length > 0;
+}
+
 void ch_utf8_tidy(char *text) {
   size_t n = strlen(text);
   for (size_t i = 0; i < n;) {
