@@ -45,8 +45,9 @@ LIBSEXP_SOURCES := \
   libsexp/pass/cse.c libsexp/pass/dce.c libsexp/pass/fold_constant.c libsexp/pass/gradient.c \
   libsexp/pass/gradient_moves.c libsexp/pass/gradient_rules.c libsexp/pass/simplify.c \
   libsexp/pass/fuse.c libsexp/pass/memory.c libsexp/pass/pack.c libsexp/pass/plan.c libsexp/pass/plan_print.c \
-  libsexp/pass/schedule.c libsexp/pass/view.c \
-  libsexp/cpu/canonical.c libsexp/cpu/dispatch.c libsexp/cpu/elementwise.c libsexp/cpu/executable.c \
+  libsexp/pass/rows.c libsexp/pass/schedule.c libsexp/pass/view.c \
+  libsexp/cpu/canonical.c libsexp/cpu/chain.c libsexp/cpu/dispatch.c libsexp/cpu/elementwise.c libsexp/cpu/executable.c \
+  libsexp/cpu/group_prepare.c \
   libsexp/cpu/reference.c libsexp/cpu/reference_contract.c libsexp/cpu/reference_element.c libsexp/cpu/reference_index.c \
   libsexp/cpu/reference_move.c libsexp/cpu/reference_random.c libsexp/cpu/reference_reduce.c libsexp/cpu/reference_scan.c \
   libsexp/cpu/scratch.c libsexp/cpu/threads.c libsexp/cpu/walk.c \
@@ -60,7 +61,7 @@ LIBSEXP_SOURCES := \
 
 # Compiled once for every SIMD level of the architecture.
 LIBSEXP_LEVEL_SOURCES := \
-  libsexp/cpu/kernel_set.c libsexp/cpu/kernels_conv.c libsexp/cpu/kernels_einsum.c libsexp/cpu/kernels_element.c \
+  libsexp/cpu/kernel_set.c libsexp/cpu/kernels_chain.c libsexp/cpu/kernels_conv.c libsexp/cpu/kernels_einsum.c libsexp/cpu/kernels_element.c \
   libsexp/cpu/kernels_gemm.c libsexp/cpu/kernels_index.c libsexp/cpu/kernels_lines.c libsexp/cpu/kernels_move.c \
   libsexp/cpu/kernels_pack.c libsexp/cpu/kernels_random.c libsexp/cpu/kernels_reduce.c libsexp/cpu/kernels_scan.c \
   libsexp/cpu/kernels_sort.c libsexp/cpu/kernels_sum.c

@@ -43,6 +43,8 @@ const char *sx_simd_name(sx_simd simd);
 sx_simd sx_simd_best(void); /* of this machine and build */
 bool sx_simd_available(sx_simd simd);
 
+struct sx_chain_kernels;
+
 /* Kernels of one SIMD level. */
 typedef struct sx_kernel_set {
   sx_simd simd;
@@ -50,6 +52,7 @@ typedef struct sx_kernel_set {
   /* One operation over n contiguous elements of tiles (ELEMENT class): out and inputs do not overlap
    * unless equal. dtype is that of input 0 (WHERE: of input 1), to that of the result. */
   void (*element)(sx_op op, sx_dtype from, sx_dtype to, void *out, const void *const *inputs, int64_t n);
+  const struct sx_chain_kernels *chains; /* operations in registers (chain.h) */
 } sx_kernel_set;
 
 const sx_kernel_set *sx_kernels(sx_simd simd); /* available ones; REFERENCE: no fast kernels */

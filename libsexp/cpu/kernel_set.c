@@ -1,14 +1,17 @@
 /* The kernels of one SIMD level. An operation without a row is computed by its reference loop; element
  * operations by sx_element, tile by tile. */
+#include "chain.h"
 #include "level.h"
 
 enum { SIMD_scalar = SX_SIMD_SCALAR, SIMD_avx2 = SX_SIMD_AVX2, SIMD_avx512 = SX_SIMD_AVX512 };
 
 extern const sx_kernel_set SX_AT_LEVEL(sx_kernel_set);
+extern const sx_chain_kernels SX_AT_LEVEL(sx_chain_kernels);
 
 const sx_kernel_set SX_AT_LEVEL(sx_kernel_set) = {
     .simd = (sx_simd)SX_AT_LEVEL(SIMD),
     .element = SX_AT_LEVEL(sx_element),
+    .chains = &SX_AT_LEVEL(sx_chain_kernels),
     .fast =
         {
             [SX_OP_PAD] = SX_AT_LEVEL(sx_fast_pad),

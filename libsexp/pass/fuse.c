@@ -3,10 +3,11 @@
  *
  * Requires roles and roots. Gives every ELEMENT node a group, and whether its value is stored. Nodes of a group
  * have one number of elements, which they walk in row-major order: one shape, or shapes that RESHAPE leads
- * between, for that leaves every element in its place. No path from a node of a group to another leaves it.
+ * between, for that leaves every element in its place. A group may have rows (rows.c): then it has reductions of
+ * rows too, and nodes of one element a row. No path from a node of a group to another leaves it.
  * Bits do not change: a value is rounded to its dtype whether it is stored or not.
  *
- *   %2 = mul %0 %1   %3 = add %2 %1   %4 = sum %3   becomes: group {%2 %3}, stored {%3}.
+ *   %2 = mul %0 %1   %3 = add %2 %1   %4 = relu %3   becomes: group {%2 %3 %4}, stored {%4}.
  *
  * Every task has a level above the levels of all tasks it reads from. Groups of one level can therefore be
  * joined without making a cycle, which is all that has to be known, and one walk over the nodes is enough:
@@ -21,15 +22,23 @@
  * loop fusion and distribution", 1993. */
 #include "plan_parts.h"
 
+/* What a group walks. */
+typedef struct extent {
+  int64_t width; /* elements of its widest nodes, and of what it reduces */
+  int64_t row;   /* 0: no rows */
+} extent;
+
 typedef struct fusion {
   sx_planning *planning;
   const sx_graph *graph;
-  uint32_t *parents; /* per node: union-find of groups */
-  uint32_t *sizes;   /* per group at its representative: nodes */
-  uint32_t *levels;  /* per node: of its task; of its root's for a view */
-  sx_id *sources;    /* per node: the ELEMENT node whose value it is, itself or reshaped; SX_NO_NODE: none */
-  sx_id *readers;    /* per node: an ELEMENT node that reads it, the last one met */
-  uint32_t *users;   /* second walk, per node: the one group of its readers, NO_USER or MANY_USERS */
+  uint32_t *parents;  /* per node: union-find of groups */
+  uint32_t *sizes;    /* per group at its representative: nodes */
+  extent *extents;    /* the same */
+  uint32_t *levels;   /* per node: of its task; of its root's for a view */
+  sx_id *sources;     /* per node: the member of a group whose value it is, itself, reshaped or stretched; or none */
+  int64_t *stretches; /* per node with a source: how often each element of it is repeated */
+  sx_id *readers;     /* per node: an ELEMENT node that reads it, the last one met */
+  uint32_t *users;    /* second walk, per node: the one group of its readers, NO_USER or MANY_USERS */
 } fusion;
 
 #define NO_USER UINT32_MAX
@@ -44,22 +53,50 @@ static uint32_t group_of(fusion *f, sx_id id) {
 }
 
 static bool is_element(const fusion *f, sx_id id) { return f->planning->roles[id] == SX_ROLE_ELEMENT; }
+static bool is_member(const fusion *f, sx_id id) { return is_element(f, id) || f->planning->roles[id] == SX_ROLE_ROWS; }
+
+static int64_t elements(const fusion *f, sx_id id) { return sx_node_elements(sx_node_at(f->graph, id)); }
+
+static bool is_chained(const fusion *f, const sx_node *node) {
+  return sx_chain_can(node->op, sx_node_at(f->graph, node->inputs[node->op == SX_OP_WHERE])->dtype, node->dtype);
+}
+
+/* ---- joining ------------------------------------------------------------------------------------- */
 
 /* The representative is the lowest node, so that groups are numbered as they come. */
-static void join(fusion *f, sx_id a, sx_id b) {
+static void join(fusion *f, sx_id a, sx_id b, extent both) {
   uint32_t low = group_of(f, a), high = group_of(f, b);
-  if (low == high) return;
   if (low > high) {
     uint32_t swap = low;
     low = high;
     high = swap;
   }
+  f->extents[low] = both;
+  if (low == high) return;
   f->parents[high] = low;
   f->sizes[low] += f->sizes[high];
 }
 
-static bool equally_long(const fusion *f, sx_id a, sx_id b) {
-  return sx_node_elements(sx_node_at(f->graph, a)) == sx_node_elements(sx_node_at(f->graph, b));
+/* Whether what walks one extent has a place in a group of the other: as wide, or of one element a row. */
+static bool is_within(extent part, extent whole) {
+  if (part.width == whole.width) return !part.row || part.row == whole.row;
+  return !part.row && whole.row && part.width * whole.row == whole.width;
+}
+
+/* The extent of both together; false: there is none. */
+static bool unite(extent *both, extent other) {
+  extent whole = both->width >= other.width ? *both : other;
+  if (!whole.row) whole.row = both->row ? both->row : other.row;
+  if (!is_within(*both, whole) || !is_within(other, whole)) return false;
+  *both = whole;
+  return true;
+}
+
+/* What a node alone walks. */
+static extent own_extent(const fusion *f, sx_id id) {
+  const sx_node *node = sx_node_at(f->graph, id);
+  if (is_element(f, id)) return (extent){.width = elements(f, id)};
+  return (extent){.width = elements(f, node->inputs[0]), .row = sx_reduced_row(f->graph, id)};
 }
 
 static uint32_t highest_level(const fusion *f, const sx_node *node) {
@@ -73,19 +110,26 @@ static uint32_t highest_level(const fusion *f, const sx_node *node) {
 static bool join_inputs(fusion *f, sx_id id, uint32_t level) {
   const sx_node *node = sx_node_at(f->graph, id);
   uint32_t groups[3], n_groups = 0, size = 1;
+  extent all = own_extent(f, id);
   for (uint32_t i = 0; i < node->n_inputs; i++) {
-    if (f->levels[node->inputs[i]] != level) continue;
-    sx_id source = f->sources[node->inputs[i]];
+    sx_id input = node->inputs[i], source = f->sources[input];
+    if (f->levels[input] != level) continue;
     if (source == SX_NO_NODE) return false;
+    int64_t stretch = f->stretches[input];
+    if (stretch > 1 && !(is_element(f, id) && is_chained(f, node))) return false;
+    if (stretch > 1 && !unite(&all, (extent){elements(f, input), stretch})) return false;
     uint32_t group = group_of(f, source), seen = 0;
+    if (!unite(&all, f->extents[group])) return false;
     while (seen < n_groups && groups[seen] != group) seen++;
     if (seen < n_groups) continue;
     groups[n_groups++] = group;
     size += f->sizes[group];
   }
   if (!n_groups || size > SX_GROUP_NODES) return false;
+  for (uint32_t i = 0; i < n_groups; i++)
+    if (!is_within(f->extents[groups[i]], all)) return false;
   f->levels[id] = level;
-  for (uint32_t i = 0; i < n_groups; i++) join(f, id, groups[i]);
+  for (uint32_t i = 0; i < n_groups; i++) join(f, id, groups[i], all);
   return true;
 }
 
@@ -102,11 +146,12 @@ static void join_reader(fusion *f, sx_id id) {
     if (f->levels[reader] != f->levels[id]) continue;
     uint32_t group = group_of(f, reader);
     if (group == group_of(f, id) || f->sizes[group] + f->sizes[group_of(f, id)] > SX_GROUP_NODES) continue;
-    join(f, id, group);
+    extent both = f->extents[group_of(f, id)];
+    if (unite(&both, f->extents[group])) join(f, id, group, both);
   }
 }
 
-static void place_element(fusion *f, sx_id id) {
+static void place_member(fusion *f, sx_id id) {
   const sx_node *node = sx_node_at(f->graph, id);
   uint32_t level = highest_level(f, node);
   if (!level || !join_inputs(f, id, level)) {
@@ -116,10 +161,22 @@ static void place_element(fusion *f, sx_id id) {
   for (uint32_t i = 0; i < node->n_inputs; i++) f->readers[node->inputs[i]] = id;
 }
 
-static void find_sources(fusion *f) {
-  for (sx_id id = 0; id < f->graph->nodes.n; id++) {
-    const sx_node *node = sx_node_at(f->graph, id);
-    f->sources[id] = is_element(f, id) ? id : node->op == SX_OP_RESHAPE ? f->sources[node->inputs[0]] : SX_NO_NODE;
+/* A view that puts its input's elements in their places, or repeats each of them, is as good as its input. */
+static void find_source(fusion *f, sx_id id) {
+  const sx_node *node = sx_node_at(f->graph, id);
+  f->sources[id] = is_member(f, id) ? id : SX_NO_NODE;
+  f->stretches[id] = 1;
+  if (f->planning->roles[id] != SX_ROLE_VIEW) return;
+  sx_id input = node->inputs[0];
+  if (node->op == SX_OP_RESHAPE) {
+    f->sources[id] = f->sources[input];
+    f->stretches[id] = f->stretches[input];
+  } else if (f->sources[input] != SX_NO_NODE && f->stretches[input] == 1 && sx_is_stretch(f->graph, id)) {
+    int64_t from = elements(f, input), stretch = from ? elements(f, id) / from : 0;
+    bool fits = stretch == 1 || (stretch >= SX_ROW_LEAST && stretch <= SX_ROW_MOST && node->dtype == SX_F32);
+    if (!fits) return;
+    f->sources[id] = f->sources[input];
+    f->stretches[id] = stretch;
   }
 }
 
@@ -134,7 +191,8 @@ static void first_walk(fusion *f) {
         f->levels[id] = f->levels[f->planning->roots[id]];
         break;
       case SX_ROLE_ELEMENT:
-        place_element(f, id);
+      case SX_ROLE_ROWS:
+        place_member(f, id);
         break;
       case SX_ROLE_COPY:
       case SX_ROLE_NODE:
@@ -172,12 +230,19 @@ static int64_t moving_cost(fusion *f, sx_id id, uint32_t to) {
 static void try_move(fusion *f, sx_id id) {
   uint32_t from = f->planning->groups[id], to = f->users[id];
   if (to == from || to == NO_USER || to == MANY_USERS || f->sizes[to] >= SX_GROUP_NODES) return;
-  if (!equally_long(f, id, to)) return;
+  if (!is_within((extent){.width = elements(f, id)}, f->extents[to])) return;
   int64_t cost = moving_cost(f, id, to);
   if (cost && cost >= value_bytes(f, id)) return;
   f->planning->groups[id] = to;
   f->sizes[to]++;
   f->sizes[from]--;
+}
+
+/* Whether who reads the view may have its source in its group. */
+static bool is_passed_on(const fusion *f, sx_id id) {
+  uint32_t user = f->users[id];
+  if (!f->planning->options->fuse || user == MANY_USERS) return false;
+  return f->stretches[id] == 1 || f->extents[user].row == f->stretches[id];
 }
 
 static void second_walk(fusion *f) {
@@ -187,11 +252,23 @@ static void second_walk(fusion *f) {
     const sx_node *node = sx_node_at(f->graph, id);
     if (is_element(f, id) && f->planning->options->fuse) try_move(f, id);
     uint32_t user = MANY_USERS;
-    if (is_element(f, id))
+    if (is_member(f, id))
       user = f->planning->groups[id];
-    else if (f->sources[id] != SX_NO_NODE && f->users[id] != NO_USER && f->planning->options->fuse)
+    else if (f->sources[id] != SX_NO_NODE && f->users[id] != NO_USER && is_passed_on(f, id))
       user = f->users[id];
-    for (uint32_t i = 0; i < node->n_inputs; i++) add_user(f, node->inputs[i], user);
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+      bool refused = f->stretches[node->inputs[i]] > 1 && is_element(f, id) && !is_chained(f, node);
+      add_user(f, node->inputs[i], refused ? MANY_USERS : user);
+    }
+  }
+}
+
+/* A reduction alone is a task of its own. */
+static void settle_roles(fusion *f) {
+  for (sx_id id = 0; id < f->graph->nodes.n; id++) {
+    if (f->planning->roles[id] != SX_ROLE_ROWS) continue;
+    bool alone = f->sizes[f->planning->groups[id]] == 1;
+    f->planning->roles[id] = alone ? SX_ROLE_NODE : SX_ROLE_ELEMENT;
   }
 }
 
@@ -200,18 +277,26 @@ void sx_plan_fuse(sx_planning *planning) {
   fusion f = {.planning = planning, .graph = planning->graph};
   f.parents = SX_NEW_N(planning->arena, uint32_t, n);
   f.sizes = SX_NEW_N(planning->arena, uint32_t, n);
+  f.extents = SX_NEW_N(planning->arena, extent, n);
   f.levels = SX_NEW_N(planning->arena, uint32_t, n);
   f.sources = SX_NEW_N(planning->arena, sx_id, n);
+  f.stretches = SX_NEW_N(planning->arena, int64_t, n);
   f.readers = SX_NEW_N(planning->arena, sx_id, n);
   f.users = SX_NEW_N(planning->arena, uint32_t, n);
   for (sx_id id = 0; id < n; id++) {
+    if (planning->options->fuse && sx_reduced_row(f.graph, id)) planning->roles[id] = SX_ROLE_ROWS;
     f.parents[id] = id;
     f.sizes[id] = 1;
     f.readers[id] = SX_NO_NODE;
+    if (is_member(&f, id)) f.extents[id] = own_extent(&f, id);
+    find_source(&f, id);
   }
-  find_sources(&f);
   if (planning->options->fuse) first_walk(&f);
   for (sx_id id = 0; id < n; id++) planning->groups[id] = group_of(&f, id);
   second_walk(&f);
-  for (sx_id id = 0; id < n; id++) planning->stored[id] = is_element(&f, id) && f.users[id] != planning->groups[id];
+  settle_roles(&f);
+  for (sx_id id = 0; id < n; id++) {
+    planning->rows[id] = f.extents[id].row;
+    planning->stored[id] = is_element(&f, id) && f.users[id] != planning->groups[id];
+  }
 }

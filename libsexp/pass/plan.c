@@ -103,7 +103,7 @@ static void make_tasks(making *m) {
     if (role == SX_ROLE_ELEMENT) {
       uint32_t group = m->p->groups[id];
       if (m->task_of[group] == UINT32_MAX)
-        m->task_of[group] = add_task(m, (sx_task){.kind = SX_TASK_ELEMENT}, sizes[group]);
+        m->task_of[group] = add_task(m, (sx_task){.kind = SX_TASK_ELEMENT, .row = m->p->rows[group]}, sizes[group]);
       sx_task *task = &m->plan->tasks.items[m->task_of[group]];
       task->stored[task->n_nodes] = m->p->stored[id];
       task->nodes[task->n_nodes++] = id;
@@ -116,6 +116,8 @@ static void make_tasks(making *m) {
       if (copy) m->plan->tasks.items[number].nodes[1] = sx_node_at(graph, id)->inputs[0];
     }
   }
+  for (size_t t = 0; t < m->plan->tasks.n; t++)
+    if (m->plan->tasks.items[t].row) sx_plan_rows(graph, &m->plan->tasks.items[t], m->p->arena);
 }
 
 /* A computed buffer that the output shows whole and in order becomes the output; else it is copied. */
@@ -202,6 +204,7 @@ sx_plan *sx_plan_make(const sx_graph *graph, const sx_plan_options *options, sx_
   planning.roots = SX_NEW_N(arena, sx_id, n);
   planning.groups = SX_NEW_N(arena, uint32_t, n);
   planning.stored = SX_NEW_N(arena, bool, n);
+  planning.rows = SX_NEW_N(arena, int64_t, n);
   m.task_of = SX_NEW_N(arena, uint32_t, n);
   m.buffer_of = SX_NEW_N(arena, uint32_t, n);
   sx_plan_views(&planning);

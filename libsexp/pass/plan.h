@@ -36,7 +36,8 @@ typedef struct sx_view {
 
 typedef enum sx_task_kind {
   SX_TASK_ELEMENT, /* a group of ELEMENT nodes of one number of elements, evaluated tile by tile; one may read
-                      another through RESHAPE, which leaves elements in their places */
+                      another through RESHAPE, which leaves elements in their places. With rows: reductions of rows
+                      too, and nodes of one element a row (rows.c) */
   SX_TASK_NODE,    /* one node of another class */
   SX_TASK_COPY     /* nodes[1], as its view sees it, in row-major order into `target`, as value of nodes[0]:
                       a RESHAPE that is no view, or (nodes[0] = nodes[1]) an output that is a view or a leaf */
@@ -44,9 +45,11 @@ typedef enum sx_task_kind {
 
 typedef struct sx_task {
   sx_task_kind kind;
-  sx_id *nodes; /* ELEMENT: ascending; those in `stored` are written to their buffers */
+  sx_id *nodes; /* ELEMENT: in the order of evaluation; those in `stored` are written to their buffers */
   uint32_t n_nodes;
   bool *stored;    /* per node */
+  int64_t row;     /* ELEMENT: elements that a reduction of the group takes, or for which an element of another node
+                      is repeated; 0: all nodes have one number of elements */
   uint32_t target; /* COPY: the buffer written */
 } sx_task;
 

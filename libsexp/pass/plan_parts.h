@@ -1,5 +1,5 @@
 /* What the parts of planning share while a plan is made: view.c, fuse.c, schedule.c, memory.c in this order,
- * called by plan.c. */
+ * called by plan.c; rows.c serves fuse.c and plan.c. */
 #ifndef SX_PASS_PLAN_PARTS_H
 #define SX_PASS_PLAN_PARTS_H
 
@@ -11,6 +11,7 @@ typedef enum sx_role {
   SX_ROLE_VIEW,    /* a view of its root */
   SX_ROLE_COPY,    /* its input, materialized */
   SX_ROLE_ELEMENT, /* in a group */
+  SX_ROLE_ROWS,    /* a reduction that may be in a group: while groups are made, then ELEMENT or NODE */
   SX_ROLE_NODE     /* a task of its own */
 } sx_role;
 
@@ -28,6 +29,7 @@ typedef struct sx_planning {
   uint8_t *roles;   /* per node: sx_role */
   sx_id *roots;     /* per node: the node whose buffer its view is of; itself unless a VIEW */
   uint32_t *groups; /* per ELEMENT node: a node that stands for its group */
+  int64_t *rows;    /* per node that stands for a group: elements of its rows; 0: it has none */
   bool *stored;     /* per ELEMENT node: used outside its group */
   sx_lists reads;   /* per task, in the order of creation: buffers with a writer, each once */
   sx_lists writes;
@@ -35,11 +37,24 @@ typedef struct sx_planning {
 } sx_planning;
 
 enum { SX_GROUP_NODES = 64 }; /* at most this many nodes in a group */
+/* Elements of a row that a group may reduce: fewer do not fill the registers, more do not stay in the cache. And
+ * rows, which is what threads share. */
+enum { SX_ROW_LEAST = 48, SX_ROW_MOST = 1 << 15, SX_ROWS_FEWEST = 8 };
 
 /* Fills roles, roots and plan->views; a view's buffer is filled by plan.c. */
 void sx_plan_views(sx_planning *planning);
-/* Fills groups and stored. */
+/* Fills groups, rows and stored, and turns the role ROWS into ELEMENT or NODE. */
 void sx_plan_fuse(sx_planning *planning);
+/* Puts the nodes of a group with rows in the order in which they are evaluated. A group all of whose nodes turn out
+ * to be of one size, without reductions, has no rows. */
+void sx_plan_rows(const sx_graph *graph, sx_task *task, sx_arena *arena);
+/* Whether the element operation can be evaluated in registers, on f32 and bools, `from` being the dtype of its
+ * input 0 (WHERE: 1). */
+bool sx_chain_can(sx_op op, sx_dtype from, sx_dtype to);
+/* Whether the node is a BROADCAST that repeats each element in turn: [R 1] or [R] reshaped so, to [R L]. */
+bool sx_is_stretch(const sx_graph *graph, sx_id id);
+/* Elements that each result of the reduction takes, where it is one that a group may have; else 0. */
+int64_t sx_reduced_row(const sx_graph *graph, sx_id id);
 /* Fills order. */
 void sx_plan_schedule(sx_planning *planning);
 /* Fills first, last and offset of the temporaries, and the plan's sums. */

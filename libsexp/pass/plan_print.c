@@ -66,6 +66,7 @@ static void print_task(sx_text *text, const sx_plan *plan, const sx_task *task) 
   const sx_node *first = sx_node_at(plan->graph, task->nodes[0]);
   sx_text_add(text, "element ");
   sx_text_add_shape(text, first->dims, first->rank);
+  if (task->row) sx_text_addf(text, " rows of %" PRId64, task->row);
   for (uint32_t i = 0; i < task->n_nodes; i++) {
     print_node(text, plan, task->nodes[i]);
     if (task->stored[i]) sx_text_addf(text, " -> b%" PRIu32, plan->views[task->nodes[i]].buffer);

@@ -1,22 +1,28 @@
-/* Element groups, broadcasts, reductions and copies larger than the cache: bytes that must be read and written
- * over the time, against the machine's copy bandwidth measured in the same rounds. Medians of short bursts
- * taken in turn. A line: name, ours GB/s, copy GB/s, ratio.
+/* Element groups, broadcasts, reductions and copies larger than the cache, against the machine's bandwidth: bytes that
+ * must be read and written over the time, beside copies of 64 MiB measured in the same rounds, a plain one and one that
+ * writes past the cache. Short bursts taken in turn, each followed by as long a rest.
  *
- *   bench_elementwise [THREADS [NAME]]   a NAME selects the names that start with it */
+ *   bench_elementwise [THREADS [NAME [ROUNDS]]]   a NAME selects the names that start with it
+ *
+ * A line: name; GB/s, median and best; the ratio of the best to the best plain and to the best streaming copy. The best
+ * is what the kernel does; the median, what else runs on the machine too. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "../../libsexp/cpu/executable.h"
 
-enum { ROUNDS = 9, COPY_BYTES = 64 << 20, CHUNK = 4096 };
+enum { ROUNDS = 15, MOST_ROUNDS = 1000, COPY_BYTES = 64 << 20, CHUNK = 4096 };
 
 typedef struct work {
   const char *name, *graph;
   sx_executable *executable;
-  double bytes, samples[ROUNDS];
+  double bytes, samples[MOST_ROUNDS];
 } work;
 
 #define ROWS "16384 1024"
@@ -74,6 +80,23 @@ static work works[] = {
                 "%5 = exp %4 : f32 [" ROWS "]\n%6 = sum %5 {axes [1]} : f32 [16384]\n"
                 "%7 = reshape %6 : f32 [16384 1]\n%8 = broadcast %7 : f32 [" ROWS "]\n"
                 "%9 = div %5 %8 : f32 [" ROWS "]\noutput \"z\" %9\n"},
+    {.name = "softmax-grad", /* y g -> y (g - sum (y g)) */
+     .graph = X "%1 = input {name \"g\"} : f32 [" ROWS "]\n%2 = mul %0 %1 : f32 [" ROWS "]\n"
+                "%3 = sum %2 {axes [1]} : f32 [16384]\n%4 = reshape %3 : f32 [16384 1]\n"
+                "%5 = broadcast %4 : f32 [" ROWS "]\n%6 = sub %1 %5 : f32 [" ROWS "]\n"
+                "%7 = mul %0 %6 : f32 [" ROWS "]\noutput \"z\" %7\n"},
+    {.name = "layer-norm",
+     .graph = X "%1 = param {path \"g\"} : f32 [1024]\n%2 = broadcast %1 : f32 [" ROWS "]\n"
+                "%3 = param {path \"b\"} : f32 [1024]\n%4 = broadcast %3 : f32 [" ROWS "]\n"
+                "%5 = sum %0 {axes [1]} : f32 [16384]\n%6 = const {value 1024.0} : f32 [16384]\n"
+                "%7 = div %5 %6 : f32 [16384]\n%8 = reshape %7 : f32 [16384 1]\n"
+                "%9 = broadcast %8 : f32 [" ROWS "]\n%10 = sub %0 %9 : f32 [" ROWS "]\n"
+                "%11 = mul %10 %10 : f32 [" ROWS "]\n%12 = sum %11 {axes [1]} : f32 [16384]\n"
+                "%13 = div %12 %6 : f32 [16384]\n%14 = const {value 1e-5} : f32 [16384]\n"
+                "%15 = add %13 %14 : f32 [16384]\n%16 = rsqrt %15 : f32 [16384]\n"
+                "%17 = reshape %16 : f32 [16384 1]\n%18 = broadcast %17 : f32 [" ROWS "]\n"
+                "%19 = mul %10 %18 : f32 [" ROWS "]\n%20 = mul %19 %2 : f32 [" ROWS "]\n"
+                "%21 = add %20 %4 : f32 [" ROWS "]\noutput \"z\" %21\n"},
     {.name = "transpose", .graph = X "%1 = transpose %0 {perm [1 0]} : f32 [1024 16384]\noutput \"z\" %1\n"},
 };
 enum { N_WORKS = sizeof works / sizeof *works };
@@ -123,19 +146,52 @@ static void copy_part(void *context, int64_t begin, int64_t end, int thread) {
   for (int64_t at = begin; at < end; at += CHUNK) memcpy(c->to + at, c->from + at, CHUNK);
 }
 
+/* By stores past the cache, so that the lines written are not read first. */
+static void stream_part(void *context, int64_t begin, int64_t end, int thread) {
+#if defined(__SSE2__)
+  const copying *c = context;
+  (void)thread;
+  for (int64_t at = begin; at < end; at += 16)
+    _mm_stream_si128((__m128i *)(void *)(c->to + at), _mm_load_si128((const __m128i *)(const void *)(c->from + at)));
+  _mm_sfence();
+#else
+  copy_part(context, begin, end, thread);
+#endif
+}
+
+static double copy_rate(sx_pool *pool, sx_parallel *part, copying *c) {
+  double begin = now();
+  sx_pool_run(pool, COPY_BYTES, CHUNK, part, c);
+  return 2e-9 * COPY_BYTES / (now() - begin);
+}
+
 static int ascending(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
 
-static double median(double *samples) {
-  qsort(samples, ROUNDS, sizeof *samples, ascending);
-  return samples[ROUNDS / 2];
+/* Sorts; gives the median, and the best in *best. */
+static double median(double *samples, int n, double *best) {
+  qsort(samples, (size_t)n, sizeof *samples, ascending);
+  *best = samples[n - 1];
+  return samples[n / 2];
+}
+
+static void measure(work *w, int round) {
+  sx_stopped why;
+  double begin = now();
+  sx_executable_execute(w->executable, &why);
+  double took = now() - begin;
+  w->samples[round] = 1e-9 * w->bytes / took;
+  struct timespec rest = {0, (long)(took * 1e9 < 9e8 ? took * 1e9 : 9e8)};
+  nanosleep(&rest, NULL);
 }
 
 int main(int argc, char **argv) {
-  int n_threads = argc > 1 ? atoi(argv[1]) : 1;
+  int n_threads = argc > 1 ? atoi(argv[1]) : 1, n_rounds = argc > 3 ? atoi(argv[3]) : ROUNDS;
   const char *only = argc > 2 ? argv[2] : "";
+  static double plain[MOST_ROUNDS], streamed[MOST_ROUNDS];
+  double best_plain, best_streamed, best;
   sx_memory memory = sx_memory_default();
   sx_arena arena;
   sx_intern names;
@@ -143,31 +199,24 @@ int main(int argc, char **argv) {
   sx_intern_init(&names, &arena);
   sx_cpu cpu = {sx_kernels(sx_simd_best()), sx_pool_new(n_threads), &memory};
   copying c = {take(COPY_BYTES), take(COPY_BYTES)};
-  double copies[ROUNDS];
+  if (n_rounds < 1 || n_rounds > MOST_ROUNDS) n_rounds = ROUNDS;
   for (int i = 0; i < N_WORKS; i++)
     if (!strncmp(works[i].name, only, strlen(only))) prepare(&works[i], &cpu, &arena, &names);
-  for (int round = 0; round < ROUNDS; round++) {
-    double begin = now();
-    sx_pool_run(cpu.pool, COPY_BYTES, CHUNK, copy_part, &c);
-    copies[round] = 2e-9 * COPY_BYTES / (now() - begin);
-    for (int i = 0; i < N_WORKS; i++) {
-      if (!works[i].executable) continue;
-      sx_stopped why;
-      begin = now();
-      sx_executable_execute(works[i].executable, &why);
-      double took = now() - begin;
-      works[i].samples[round] = 1e-9 * works[i].bytes / took;
-      struct timespec rest = {0, (long)(took * 1e9 < 9e8 ? took * 1e9 : 9e8)};
-      nanosleep(&rest, NULL);
-    }
+  for (int round = 0; round < n_rounds; round++) {
+    plain[round] = copy_rate(cpu.pool, copy_part, &c);
+    streamed[round] = copy_rate(cpu.pool, stream_part, &c);
+    for (int i = 0; i < N_WORKS; i++)
+      if (works[i].executable) measure(&works[i], round);
   }
-  double copy = median(copies);
-  printf("%s, %d threads; copy %.1f GB/s (best %.1f)\n", sx_simd_name(cpu.kernels->simd), n_threads, copy,
-         copies[ROUNDS - 1]);
+  double middle_plain = median(plain, n_rounds, &best_plain);
+  double middle_streamed = median(streamed, n_rounds, &best_streamed);
+  printf("%s, %d threads; GB/s, median (best): copy %.1f (%.1f), streaming %.1f (%.1f)\n",
+         sx_simd_name(cpu.kernels->simd), n_threads, middle_plain, best_plain, middle_streamed, best_streamed);
   for (int i = 0; i < N_WORKS; i++) {
     if (!works[i].executable) continue;
-    double ours = median(works[i].samples);
-    printf("%-16s %6.2f %6.2f %5.2f\n", works[i].name, ours, copy, ours / copy);
+    double ours = median(works[i].samples, n_rounds, &best);
+    printf("%-16s %6.2f %6.2f   of copy %5.2f, of streaming %5.2f\n", works[i].name, ours, best, best / best_plain,
+           best / best_streamed);
     sx_executable_free(works[i].executable);
   }
   return 0;

@@ -174,6 +174,57 @@ static void add_chain(growth *g) {
   }
 }
 
+/* A reduction of rows, what is computed of its results, and both brought together again, some times over. */
+static void add_rows(growth *g) {
+  static const int64_t sizes[] = {48, 63, 64, 100, 128, 129, 300, 4096, 4100, 9000};
+  static const sx_op reductions[] = {SX_OP_SUM, SX_OP_SUM, SX_OP_REDUCEMAX, SX_OP_REDUCEMIN};
+  static const sx_op both[] = {SX_OP_SUB, SX_OP_MUL, SX_OP_DIV, SX_OP_MAX, SX_OP_LT};
+  static const sx_op one[] = {SX_OP_SQRT, SX_OP_ABS, SX_OP_EXP, SX_OP_NEG};
+  int64_t dims[2] = {8 + below(g, 5), sizes[below(g, 10)]}, column[2] = {dims[0], 1}, axis = 1, size = dims[1];
+  sx_id x = SX_NO_NODE, bias;
+  for (int i = 0; i < 10 && x == SX_NO_NODE; i++) { /* of what there is, or from outside */
+    sx_id other = node_of(g, SX_F32);
+    if (at(g, other)->rank == 2 && at(g, other)->dims[0] >= 8 && at(g, other)->dims[1] >= 48) x = other;
+  }
+  if (x == SX_NO_NODE || below(g, 3) == 0) {
+    const char *name = sx_format(g->graph->arena, "value/%zu", g->graph->nodes.n);
+    x = sx_graph_add(g->graph, &(sx_spec){.op = SX_OP_INPUT,
+                                          .dtype = SX_F32,
+                                          .rank = 2,
+                                          .dims = dims,
+                                          .text = sx_intern_text(g->graph->names, name)});
+    name = sx_format(g->graph->arena, "value/%zu", g->graph->nodes.n);
+    bias = sx_graph_add(g->graph, &(sx_spec){.op = SX_OP_PARAM,
+                                             .dtype = SX_F32,
+                                             .rank = 1,
+                                             .dims = &size,
+                                             .text = sx_intern_text(g->graph->names, name)});
+    bias = sx_graph_add(g->graph,
+                        &(sx_spec){.op = SX_OP_BROADCAST, .rank = 2, .dims = dims, .inputs = &bias, .n_inputs = 1});
+    if (below(g, 2)) x = sx_binary(g->graph, SX_OP_ADD, x, bias);
+  }
+  if (below(g, 4)) { /* without what makes all of a row NaN */
+    sx_id limit = sx_const_like(g->graph, x, 100);
+    x = sx_where(g->graph, sx_binary(g->graph, SX_OP_LT, sx_unary(g->graph, SX_OP_ABS, x), limit), x, limit);
+  }
+  for (int i = 0; i < 2; i++) dims[i] = at(g, x)->dims[i];
+  column[0] = dims[0];
+  for (int64_t left = 1 + below(g, 4); left > 0; left--) {
+    sx_id r = with_ints(g, reductions[below(g, 4)], x, &axis, 1);
+    if (r == SX_NO_NODE) return;
+    if (below(g, 2)) r = sx_unary(g->graph, one[below(g, 4)], r);
+    r = sx_reshape(g->graph, r, 2, column);
+    if (below(g, 2)) r = sx_unary(g->graph, one[below(g, 4)], r);
+    sx_id wide =
+        sx_graph_add(g->graph, &(sx_spec){.op = SX_OP_BROADCAST, .rank = 2, .dims = dims, .inputs = &r, .n_inputs = 1});
+    sx_op op = both[below(g, 5)];
+    sx_id y = below(g, 2) ? sx_binary(g->graph, op, x, wide) : sx_binary(g->graph, op, wide, x);
+    if (op == SX_OP_LT) y = sx_where(g->graph, y, below(g, 2) ? x : wide, below(g, 2) ? wide : x);
+    if (below(g, 3) == 0) y = sx_cast(g->graph, sx_cast(g->graph, y, below(g, 2) ? SX_BF16 : SX_F16), SX_F32);
+    x = below(g, 3) ? y : sx_unary(g->graph, one[below(g, 4)], x);
+  }
+}
+
 static void add_cast(growth *g) {
   static const sx_dtype dtypes[] = {SX_F32, SX_F32, SX_BF16, SX_F16, SX_I32, SX_U8, SX_BOOL};
   sx_id a = any_node(g);
@@ -448,6 +499,9 @@ static void add_any(growth *g) {
       break;
     case 24:
       add_along(g, SX_OP_ARGMIN, node_of(g, SX_F32));
+      break;
+    case 25:
+      add_rows(g);
       break;
     default:
       add_element(g);

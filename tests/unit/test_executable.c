@@ -175,6 +175,58 @@ static void broadcasts_of_every_kind(void **state) {
   }
 }
 
+/* Rows shorter, as long and longer than the blocks and chunks of a reduction: a softmax, a layer norm without its
+ * scale, least elements, masks, short floats on the way. Infinities and NaN are taken out: a row with one hides the
+ * rest. */
+static void rows_of_every_length(void **state) {
+  (void)state;
+  static const int lengths[] = {48, 63, 64, 65, 100, 127, 128, 129, 256, 300, 4095, 4096, 4097, 8192, 12300};
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    int n = lengths[i], rows = 8 + (int)i % 3;
+    char text[4096], shape[32];
+    snprintf(shape, sizeof shape, "[%d %d]", rows, n);
+    snprintf(text, sizeof text,
+             "graph \"g\"\n"
+             "%%0 = param {path \"x\"} : f32 %s\n"
+             "%%1 = abs %%0 : f32 %s\n"
+             "%%2 = const {value 100.0} : f32 %s\n"
+             "%%3 = lt %%1 %%2 : bool %s\n"
+             "%%4 = where %%3 %%0 %%2 : f32 %s\n"
+             "%%5 = reduce-max %%4 {axes [1]} : f32 [%d]\n"
+             "%%6 = reshape %%5 : f32 [%d 1]\n"
+             "%%7 = broadcast %%6 : f32 %s\n"
+             "%%8 = sub %%4 %%7 : f32 %s\n"
+             "%%9 = exp %%8 : f32 %s\n"
+             "%%10 = sum %%9 {axes [1]} : f32 [%d]\n"
+             "%%11 = reshape %%10 : f32 [%d 1]\n"
+             "%%12 = broadcast %%11 : f32 %s\n"
+             "%%13 = div %%9 %%12 : f32 %s\n"
+             "%%14 = sum %%4 {axes [1]} : f32 [%d]\n"
+             "%%15 = const {value 7.0} : f32 [%d]\n"
+             "%%16 = div %%14 %%15 : f32 [%d]\n"
+             "%%17 = reshape %%16 : f32 [%d 1]\n"
+             "%%18 = broadcast %%17 : f32 %s\n"
+             "%%19 = sub %%4 %%18 : f32 %s\n"
+             "%%20 = mul %%19 %%19 : f32 %s\n"
+             "%%21 = sum %%20 {axes [1]} : f32 [%d]\n"
+             "%%22 = rsqrt %%21 : f32 [%d]\n"
+             "%%23 = reshape %%22 : f32 [%d 1]\n"
+             "%%24 = broadcast %%23 : f32 %s\n"
+             "%%25 = mul %%19 %%24 : f32 %s\n"
+             "%%26 = lt %%25 %%13 : bool %s\n"
+             "%%27 = where %%26 %%25 %%18 : f32 %s\n"
+             "%%28 = reduce-min %%27 {axes [1]} : f32 [%d]\n"
+             "%%29 = cast %%27 : bf16 %s\n"
+             "%%30 = cast %%29 : f32 %s\n"
+             "%%31 = sum %%30 {axes [1]} : f32 [%d]\n"
+             "output \"softmax\" %%13\noutput \"norm\" %%25\noutput \"mask\" %%26\noutput \"least\" %%28\n"
+             "output \"sum\" %%31\noutput \"mean\" %%16\n",
+             shape, shape, shape, shape, shape, rows, rows, shape, shape, shape, rows, rows, shape, shape, rows, rows,
+             rows, rows, shape, shape, shape, rows, rows, rows, shape, shape, shape, shape, rows, shape, shape, rows);
+    check_text(text);
+  }
+}
+
 static void long_groups_and_many_tiles(void **state) {
   (void)state;
   check_text(
@@ -459,6 +511,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(levels_have_names),
       cmocka_unit_test(broadcasts_of_every_kind),
+      cmocka_unit_test(rows_of_every_length),
       cmocka_unit_test(long_groups_and_many_tiles),
       cmocka_unit_test(copies_of_views),
       cmocka_unit_test(a_large_transposition),

@@ -1,0 +1,178 @@
+/* From the instructions of a chain to links: which value is in the accumulator, and which must be in memory.
+ *
+ *   a = x * 2   b = a + x   c = max(b, a)     becomes: load x, times 2, store a, plus x, max with a, store c
+ *
+ * A value is stored only if something but the next instruction uses it, or it is wanted outside the chain. */
+#include "group.h"
+
+#define NO_VALUE UINT32_MAX
+
+typedef struct compiling {
+  const sx_group *group;
+  const sx_chain_kernels *chains;
+  sx_group_step *step;
+  uint32_t in_hand; /* the value in the accumulator */
+  uint32_t *uses;   /* per value: instructions of the chain that are yet to use it */
+  uint32_t *locals; /* per value: its place in a block, or NO_VALUE */
+  uint32_t *listed; /* per value: 1 + its number among the step's uses */
+  SX_VEC(uint32_t) free_locals;
+  SX_VEC(sx_link) links;
+  SX_VEC(sx_chain_use) step_uses;
+  sx_arena *arena;
+} compiling;
+
+static const sx_group_value *value_of(const compiling *c, uint32_t value) { return &c->group->values[value]; }
+
+/* One float for all elements that the chain walks. */
+static bool is_spread(const compiling *c, uint32_t value) {
+  const sx_group_value *one = value_of(c, value);
+  if (one->place == SX_PLACE_SPLAT || one->place == SX_PLACE_ROW_SPLAT) return true;
+  return one->scalar && !c->step->scalar;
+}
+
+/* Bytes in memory, which only a load turns into masks. */
+static bool is_bytes(const compiling *c, uint32_t value) {
+  return value_of(c, value)->dtype == SX_BOOL && value_of(c, value)->place != SX_PLACE_LOCAL;
+}
+
+static sx_link *add_link(compiling *c, sx_handler *run) {
+  SX_PUSH(c->arena, c->links, ((sx_link){.run = run}));
+  return &c->links.items[c->links.n - 1];
+}
+
+static void note_use(compiling *c, uint32_t value, bool written) {
+  const sx_group_value *one = value_of(c, value);
+  if (one->place == SX_PLACE_LOCAL) return;
+  if (!c->listed[value]) {
+    SX_PUSH(c->arena, c->step_uses, ((sx_chain_use){.value = value}));
+    c->listed[value] = (uint32_t)c->step_uses.n;
+  }
+  if (written) c->step_uses.items[c->listed[value] - 1].written = true;
+}
+
+static void set_operand(compiling *c, sx_link *link, int i, uint32_t value) {
+  const sx_group_value *one = value_of(c, value);
+  note_use(c, value, false);
+  link->at[i] = one->place == SX_PLACE_LOCAL ? SX_GROUP_LOCALS + c->locals[value] : value;
+  link->mask[i] = one->place == SX_PLACE_LOCAL || is_spread(c, value) ? 0 : -1;
+}
+
+static void add_with_operand(compiling *c, sx_handler *run, uint32_t value) {
+  set_operand(c, add_link(c, run), 0, value);
+}
+
+static void take_in_hand(compiling *c, uint32_t value) {
+  if (c->in_hand == value) return;
+  sx_handler *run = is_bytes(c, value) ? c->chains->load_bools : c->chains->load;
+  add_with_operand(c, is_spread(c, value) ? c->chains->spread : run, value);
+  c->in_hand = value;
+}
+
+static void store_local(compiling *c, uint32_t value) {
+  c->locals[value] = c->free_locals.n ? c->free_locals.items[--c->free_locals.n] : c->step->n_locals++;
+  add_with_operand(c, c->chains->store, value);
+}
+
+/* Whether the instruction, the next one, takes the value from the accumulator and nowhere else. */
+static bool takes_in_hand(const compiling *c, const sx_instruction *next, uint32_t value) {
+  if (next->op == SX_OP_WHERE) return next->inputs[0] == value && next->inputs[1] != value && next->inputs[2] != value;
+  if (next->n_inputs == 1) return next->inputs[0] == value;
+  uint32_t other = next->inputs[next->inputs[0] == value];
+  return other == value || !is_bytes(c, other);
+}
+
+static uint32_t count_uses(const sx_instruction *one, uint32_t value) {
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < one->n_inputs; k++) n += one->inputs[k] == value;
+  return n;
+}
+
+static void put_result(compiling *c, uint32_t i) {
+  const sx_instruction *one = &c->step->instructions[i];
+  const sx_group_value *out = value_of(c, one->out);
+  c->in_hand = one->out;
+  if (out->place != SX_PLACE_LOCAL) {
+    add_with_operand(c, out->dtype == SX_BOOL ? c->chains->store_bools : c->chains->store, one->out);
+    note_use(c, one->out, true);
+    return;
+  }
+  if (i + 1 < c->step->n_instructions) {
+    const sx_instruction *next = &c->step->instructions[i + 1];
+    uint32_t n = count_uses(next, one->out);
+    if (n && n == c->uses[one->out] && takes_in_hand(c, next, one->out)) return;
+  }
+  if (c->uses[one->out]) store_local(c, one->out);
+}
+
+static void compile_binary(compiling *c, const sx_instruction *one) {
+  sx_handler *const *forms = c->chains->binary[one->op];
+  uint32_t a = one->inputs[0], b = one->inputs[1];
+  if (a == b) {
+    take_in_hand(c, a);
+    add_link(c, forms[SX_FORM_SELF]);
+    return;
+  }
+  bool reversed = c->in_hand != a && (c->in_hand == b || is_spread(c, a));
+  if (is_bytes(c, a) != is_bytes(c, b)) reversed = is_bytes(c, b); /* bytes must be loaded, masks need not */
+  uint32_t held = reversed ? b : a, other = reversed ? a : b;
+  if (is_bytes(c, other)) {
+    take_in_hand(c, other);
+    uint32_t local = c->free_locals.n ? c->free_locals.items[--c->free_locals.n] : c->step->n_locals++;
+    *add_link(c, c->chains->store) = (sx_link){.run = c->chains->store, .at = {SX_GROUP_LOCALS + local}};
+    take_in_hand(c, held);
+    *add_link(c, forms[0]) = (sx_link){.run = forms[0], .at = {SX_GROUP_LOCALS + local}};
+    SX_PUSH(c->arena, c->free_locals, local);
+    return;
+  }
+  take_in_hand(c, held);
+  sx_form form = is_spread(c, other) ? SX_FORM_SPREAD : SX_FORM_VECTOR;
+  add_with_operand(c, forms[(int)form + (reversed ? 1 : 0)], other);
+}
+
+static void compile_where(compiling *c, const sx_instruction *one) {
+  take_in_hand(c, one->inputs[0]);
+  bool x = is_spread(c, one->inputs[1]), y = is_spread(c, one->inputs[2]);
+  add_link(c, c->chains->where[x][y]);
+  for (int i = 0; i < 2; i++) set_operand(c, &c->links.items[c->links.n - 1], i, one->inputs[1 + i]);
+}
+
+static sx_handler *unary_handler(const compiling *c, const sx_instruction *one) {
+  if (one->op == SX_OP_CAST) return one->from == SX_F32 ? c->chains->bool_from_float : c->chains->float_from_bool;
+  return c->chains->unary[one->op];
+}
+
+static void compile_instruction(compiling *c, uint32_t i) {
+  const sx_instruction *one = &c->step->instructions[i];
+  if (one->op == SX_OP_WHERE) {
+    compile_where(c, one);
+  } else if (one->n_inputs == 2) {
+    compile_binary(c, one);
+  } else {
+    take_in_hand(c, one->inputs[0]);
+    if (one->folds)
+      add_link(c, c->chains->folds[one->op])->at[0] = SX_GROUP_FOLDS + c->step->n_folds++;
+    else
+      add_link(c, unary_handler(c, one));
+  }
+  for (uint32_t k = 0; k < one->n_inputs; k++) {
+    uint32_t input = one->inputs[k];
+    if (--c->uses[input] == 0 && c->locals[input] != NO_VALUE) SX_PUSH(c->arena, c->free_locals, c->locals[input]);
+  }
+  if (!one->folds) put_result(c, i);
+}
+
+void sx_chain_compile(const sx_group *group, uint32_t step, sx_arena *arena) {
+  compiling c = {.group = group, .chains = group->chains, .step = &group->steps[step], .arena = arena};
+  c.in_hand = NO_VALUE;
+  c.uses = SX_NEW_N(arena, uint32_t, group->n_values);
+  c.locals = SX_NEW_N(arena, uint32_t, group->n_values);
+  c.listed = SX_NEW_N(arena, uint32_t, group->n_values);
+  for (uint32_t v = 0; v < group->n_values; v++) c.locals[v] = NO_VALUE;
+  for (uint32_t i = 0; i < c.step->n_instructions; i++)
+    for (uint32_t k = 0; k < c.step->instructions[i].n_inputs; k++) c.uses[c.step->instructions[i].inputs[k]]++;
+  for (uint32_t i = 0; i < c.step->n_instructions; i++) compile_instruction(&c, i);
+  add_link(&c, c.chains->end);
+  c.step->links = c.links.items;
+  c.step->uses = c.step_uses.items;
+  c.step->n_uses = (uint32_t)c.step_uses.n;
+}

@@ -1,0 +1,89 @@
+/* What preparing, compiling and running an element group share: group_prepare.c, chain.c, elementwise.c.
+ *
+ * A group walks the elements of its shape in row-major order, tile by tile. Where it has reductions, or inputs that
+ * change by rows, a tile is whole rows of `row` elements; results of reductions, and what is computed from them, are
+ * scalars, one a row. A step is a chain of instructions, which runs in registers, or a call of one kernel. */
+#ifndef SX_CPU_GROUP_H
+#define SX_CPU_GROUP_H
+
+#include "../pass/plan_parts.h"
+#include "chain.h"
+#include "elementwise.h"
+
+typedef enum sx_place {
+  SX_PLACE_DIRECT,   /* in its buffer, element i of the tile at i; of scalars, row i */
+  SX_PLACE_FIXED,    /* an input in a slot, the same for all tiles */
+  SX_PLACE_READ,     /* an input, read into its slot unless the tile lies in one piece */
+  SX_PLACE_SLOT,     /* a node that lives from one step to another */
+  SX_PLACE_LOCAL,    /* a node inside one chain: in registers, or in a block's place */
+  SX_PLACE_SPLAT,    /* an input of one element */
+  SX_PLACE_ROW,      /* an input whose rows each lie in one piece */
+  SX_PLACE_ROW_SPLAT /* an input that is one element for each row */
+} sx_place;
+
+typedef struct sx_group_value {
+  sx_place place;
+  sx_id node;
+  sx_dtype dtype;
+  uint32_t buffer;
+  sx_walk walk;         /* inputs */
+  uint32_t slot;        /* of scalars: of those */
+  int bytes;            /* of an element */
+  bool scalar;          /* one a row */
+  bool called;          /* a call uses it */
+  bool stored;          /* written to its buffer */
+  uint32_t first, last; /* steps that use it */
+} sx_group_value;
+
+typedef struct sx_instruction {
+  sx_op op;
+  sx_dtype from, to;
+  uint32_t n_inputs, inputs[3], out; /* values */
+  bool scalar, chained, folds;
+} sx_instruction;
+
+/* A value that a chain finds in memory, advancing along the row. */
+typedef struct sx_chain_use {
+  uint32_t value;
+  bool written;
+} sx_chain_use;
+
+typedef struct sx_group_step {
+  bool chained, scalar;
+  const sx_instruction *instructions;
+  uint32_t n_instructions;
+  uint32_t *reads; /* SX_PLACE_READ values that are used here first */
+  uint32_t n_reads;
+  sx_link *links; /* of a chain */
+  sx_chain_use *uses;
+  uint32_t n_uses, n_locals, n_folds;
+} sx_group_step;
+
+struct sx_group {
+  const sx_kernel_set *kernels;
+  const sx_chain_kernels *chains;
+  sx_group_value *values;
+  uint32_t n_values, n_inputs; /* inputs come first */
+  sx_instruction *instructions;
+  uint32_t n_instructions;
+  sx_group_step *steps;
+  uint32_t n_steps, n_slots, n_scalar_slots, n_locals, n_pads, n_folds;
+  int64_t row;                            /* elements of a row; 0: no rows */
+  int64_t n, piece, tile, tiles_in_piece; /* elements */
+  int64_t grain;                          /* tiles that are worth a thread */
+};
+
+_Static_assert(SX_ROW_MOST <= SX_FOLD_CHUNK * SX_FOLD_CHUNKS, "a reduction has room for the chunks of any row");
+
+/* The table of addresses that links use: values, then a chain's places and its reductions. */
+enum {
+  SX_GROUP_VALUES = SX_GROUP_NODES * 4,
+  SX_GROUP_LOCALS = SX_GROUP_VALUES,
+  SX_GROUP_FOLDS = SX_GROUP_LOCALS + SX_GROUP_NODES,
+  SX_GROUP_TABLE = SX_GROUP_FOLDS + SX_GROUP_NODES
+};
+
+/* Fills links, uses and the counts of a chained step. Places of all values are known. */
+void sx_chain_compile(const sx_group *group, uint32_t step, sx_arena *arena);
+
+#endif
