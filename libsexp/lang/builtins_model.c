@@ -10,6 +10,8 @@ static bool weights(sx_call *call, sx_value *result) {
   sx_weights *made = SX_NEW(evaluator->arena, sx_weights);
   if (!sx_get_text(call, &call->args[0], "the file", &made->file)) return false;
   if (call->n > 1 && !sx_get_text(call, &call->args[1], "the tensor", &made->tensor)) return false;
+  made->has_dtype = call->keys[0].kind != SX_KIND_NONE;
+  if (made->has_dtype && !sx_get_dtype(call, &call->keys[0], &made->dtype)) return false;
   const sx_datum *at = sx_here(evaluator);
   if (at && at->span.file)
     made->file =
@@ -56,7 +58,7 @@ bool sx_probe_builtin(sx_call *call, sx_value *result) {
 const sx_builtin sx_builtins_model[] = {
     {"param", 2, 2, sx_param_builtin, "(param name shape :init expression :dtype f32 :load weights :trainable true)", 0,
      NULL},
-    {"weights", 1, 2, weights, "(weights file tensor)", 0, NULL},
+    {"weights", 1, 2, weights, "(weights file tensor :dtype f32)", 0, NULL},
     {"state", 3, 3, sx_state_builtin, "(state name init function)", 0, NULL},
     {"probe", 2, 2, sx_probe_builtin, "(probe name x)", 0, NULL},
     {"param-path", 0, 0, param_path, "(param-path)", 0, NULL},

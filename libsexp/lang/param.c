@@ -120,7 +120,8 @@ static bool same_start(const sx_param_entry *a, const sx_param_entry *b) {
   if (b->init.kind == SX_KIND_NONE && !b->weights.file) return true; /* only named again */
   if (!a->weights.file != !b->weights.file) return false;
   if (a->weights.file)
-    return strcmp(a->weights.file, b->weights.file) == 0 && strcmp(a->weights.tensor, b->weights.tensor) == 0;
+    return strcmp(a->weights.file, b->weights.file) == 0 && strcmp(a->weights.tensor, b->weights.tensor) == 0 &&
+           a->param.load_dtype == b->param.load_dtype;
   return sx_value_equal(&a->init, &b->init, &effort);
 }
 
@@ -165,6 +166,17 @@ static bool check_place(const sx_call *call, const sx_param *param) {
   return false;
 }
 
+/* Nothing is converted but what is said and exact. */
+static bool read_load_dtype(const sx_call *call, sx_param_entry *entry) {
+  sx_param *param = &entry->param;
+  param->load_dtype = entry->weights.has_dtype ? entry->weights.dtype : param->dtype;
+  bool widens = param->dtype == SX_F32 && (param->load_dtype == SX_BF16 || param->load_dtype == SX_F16);
+  if (param->load_dtype == param->dtype || widens) return true;
+  return fail_param(call, SX_E_LOAD_DTYPE, param->path,
+                    sx_format(call->evaluator->arena, "it is %s, its weights are %s", sx_dtype_name(param->dtype),
+                              sx_dtype_name(param->load_dtype)));
+}
+
 static bool read_keys(const sx_call *call, sx_param_entry *entry) {
   sx_param *param = &entry->param;
   const sx_value *load = &call->keys[KEY_LOAD];
@@ -182,7 +194,7 @@ static bool read_keys(const sx_call *call, sx_param_entry *entry) {
   if (load->kind != SX_KIND_WEIGHTS) return sx_expected(call, load, "(weights FILE [TENSOR]) for :load");
   entry->weights = *load->weights;
   if (!entry->weights.tensor) entry->weights.tensor = param->path;
-  return true;
+  return read_load_dtype(call, entry);
 }
 
 static bool read_path(const sx_call *call, const char **path) {

@@ -15,6 +15,7 @@ typedef struct sx_param {
   sx_graph *init;          /* output "value"; NULL when loaded */
   const char *load_file;   /* as named, joined to the folder of the naming file; NULL when initialized */
   const char *load_tensor; /* name of the tensor in it */
+  sx_dtype load_dtype;     /* of that tensor: the parameter's, or bf16 or f16, which are widened to f32 */
   sx_span span;
 } sx_param;
 

@@ -184,7 +184,8 @@ static bool equal_functions(const sx_function *a, const sx_function *b, sx_effor
 
 static bool equal_weights(const sx_weights *a, const sx_weights *b) {
   bool same_tensor = a->tensor && b->tensor ? strcmp(a->tensor, b->tensor) == 0 : a->tensor == b->tensor;
-  return same_tensor && strcmp(a->file, b->file) == 0;
+  bool same_dtype = a->has_dtype == b->has_dtype && a->dtype == b->dtype;
+  return same_tensor && same_dtype && strcmp(a->file, b->file) == 0;
 }
 
 bool sx_value_equal(const sx_value *a, const sx_value *b, sx_effort *effort) {

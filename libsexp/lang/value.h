@@ -31,6 +31,8 @@ struct sx_builtin;
 typedef struct sx_weights {
   const char *file;   /* joined to the folder of the file that names it */
   const char *tensor; /* NULL: named as the parameter's path */
+  bool has_dtype;     /* its dtype in the file is said, and may be widened to the parameter's */
+  sx_dtype dtype;
 } sx_weights;
 
 typedef struct sx_value {

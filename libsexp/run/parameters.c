@@ -1,6 +1,7 @@
 /* The tensors of a run: parameters drawn by their initializers or loaded from files, and states. */
 #include <string.h>
 
+#include "../../kernels/math.h"
 #include "../lang/names.h"
 #include "run.h"
 
@@ -138,10 +139,12 @@ static const char *file_dtype_name(sexp_dtype dtype) {
 }
 
 static bool fits(sx_run *run, const sexp_file_tensor *tensor, const sx_param *param) {
-  const char *have = file_dtype_name(tensor->dtype), *want = sx_dtype_name(param->dtype);
+  const char *have = file_dtype_name(tensor->dtype), *want = sx_dtype_name(param->load_dtype);
   if (strcmp(have, want)) {
-    sx_error(&run->diags, SX_E_LOAD_DTYPE, param->span, "tensor %s of %s is %s, parameter %s is %s", tensor->name,
-             param->load_file, have, param->path, want)
+    bool said = param->load_dtype != param->dtype;
+    sx_error(&run->diags, SX_E_LOAD_DTYPE, param->span, "tensor %s of %s is %s, %s %s %s %s", tensor->name,
+             param->load_file, have, said ? "the weights of parameter" : "parameter", param->path,
+             said ? "are said to be" : "is", want)
         ->path = param->path;
     return false;
   }
@@ -176,13 +179,29 @@ static versioned *find_version(loading *l, const weights_file *file, const char 
   return v;
 }
 
+/* Elements of bf16 or f16, at any alignment, exactly. */
+static void widen(float *to, const unsigned char *from, int64_t n_elements, sx_dtype dtype) {
+  for (int64_t i = 0; i < n_elements; i++) {
+    uint16_t narrow;
+    memcpy(&narrow, from + 2 * i, sizeof narrow);
+    to[i] = dtype == SX_BF16 ? sx_f32_from_bf16(narrow) : sx_f32_from_f16(narrow);
+  }
+}
+
+static void take_elements(sx_slot *slot, const sx_param *param, const sexp_file_tensor *tensor) {
+  if (param->load_dtype != param->dtype)
+    widen(slot->now, tensor->bytes, slot->n_elements, param->load_dtype);
+  else if (tensor->n_bytes)
+    memcpy(slot->now, tensor->bytes, (size_t)tensor->n_bytes);
+}
+
 static bool load(loading *l, size_t index) {
   sx_run *run = l->run;
   const sx_param *param = &run->program->params.items[index];
   weights_file *file = open_weights(l, param);
   const sexp_file_tensor *tensor = file ? find_tensor(run, file, param) : NULL;
   if (!tensor || !fits(run, tensor, param)) return false;
-  if (tensor->n_bytes) memcpy(run->slots[index].now, tensor->bytes, (size_t)tensor->n_bytes);
+  take_elements(&run->slots[index], param, tensor);
   versioned *v = find_version(l, file, tensor->path, param->span);
   if (!v) return false;
   run->described[index].load_file = v->path;
