@@ -77,6 +77,16 @@ static ckpt_status write_stage(ck_output *stage, ckpt_experiment *complete, cons
   return status;
 }
 
+/* Removes one that may go; *complete: whether it was whole. */
+static ckpt_status prune_step(ckpt_written *written, bool *complete, ckpt_location *location, int64_t step, bool goes,
+                              ckpt_error *error) {
+  ckpt_status status = ck_checkpoint_judge(complete, location, step, error);
+  if (status != CKPT_OK || !goes) return status;
+  status = location->ops->remove(location, step, *complete, error);
+  written->n_removed += status == CKPT_OK && *complete;
+  return status;
+}
+
 /* Removes what is older than the `keep` newest complete ones up to `step`. One that cannot go does not keep the others;
  * the first failure is reported. */
 static void prune(ckpt_written *written, ckpt_location *location, int64_t step, int64_t keep) {
@@ -84,14 +94,11 @@ static void prune(ckpt_written *written, ckpt_location *location, int64_t step, 
   size_t n = 0;
   ckpt_status status = location->ops->list(&steps, &n, location, &written->prune);
   for (size_t i = n; i-- > 0;) {
+    bool complete = false;
     if (steps[i] > step) continue;
-    bool complete = ck_checkpoint_is_complete(location, steps[i]);
-    if (n_kept >= keep) {
-      ckpt_status removed =
-          location->ops->remove(location, steps[i], complete, status == CKPT_OK ? &written->prune : NULL);
-      written->n_removed += removed == CKPT_OK && complete;
-      if (status == CKPT_OK) status = removed;
-    }
+    ckpt_error *first = status == CKPT_OK ? &written->prune : NULL;
+    ckpt_status pruned = prune_step(written, &complete, location, steps[i], n_kept >= keep, first);
+    if (status == CKPT_OK) status = pruned;
     n_kept += complete;
   }
   free(steps);
@@ -125,7 +132,9 @@ ckpt_status ckpt_checkpoint_write(ckpt_written *written, ckpt_location *location
 }
 
 ckpt_status ckpt_checkpoint_remove(ckpt_location *location, int64_t step, ckpt_error *error) {
-  return location->ops->remove(location, step, ck_checkpoint_is_complete(location, step), error);
+  bool complete = false;
+  ckpt_status status = ck_checkpoint_judge(&complete, location, step, error);
+  return status == CKPT_OK ? location->ops->remove(location, step, complete, error) : status;
 }
 
 /* ---- Verifying ---- */

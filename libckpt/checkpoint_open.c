@@ -23,17 +23,47 @@ static ckpt_status check_sizes(const ck_folder *folder, const ckpt_experiment *e
   return CKPT_OK;
 }
 
-bool ck_checkpoint_is_complete(const ckpt_location *location, int64_t step) {
-  ck_experiment *experiment = NULL;
-  ck_folder *folder = NULL;
+/* ---- Beginning: what makes one complete ---- */
+
+static ckpt_status begin(ckpt_checkpoint **out, const char *path, ckpt_s3 *s3, ckpt_error *error) {
+  *out = NULL;
+  ckpt_checkpoint *checkpoint = ck_take(1, sizeof *checkpoint);
+  if (!checkpoint) return ck_no_memory(error, sizeof *checkpoint);
+  ckpt_status status = ck_folder_open(&checkpoint->folder, path, s3, error);
+  if (status == CKPT_OK) status = ck_experiment_open(&checkpoint->experiment, checkpoint->folder, error);
+  if (status == CKPT_OK) status = check_sizes(checkpoint->folder, ck_experiment_public(checkpoint->experiment), error);
+  if (status == CKPT_OK)
+    *out = checkpoint;
+  else
+    ckpt_checkpoint_close(checkpoint);
+  return status;
+}
+
+static ckpt_status begin_step(ckpt_checkpoint **out, const ckpt_location *location, int64_t step, ckpt_error *error) {
+  *out = NULL;
   char *path = step_path(location, step);
-  bool complete = path && ck_folder_open(&folder, path, location->s3, NULL) == CKPT_OK &&
-                  ck_experiment_open(&experiment, folder, NULL) == CKPT_OK &&
-                  check_sizes(folder, ck_experiment_public(experiment), NULL) == CKPT_OK;
-  ck_experiment_free(experiment);
-  ck_folder_close(folder);
+  ckpt_status status = path ? begin(out, path, location->s3, error) : ck_no_memory(error, 0);
   free(path);
-  return complete;
+  return status;
+}
+
+/* An object that is gone, or another one by now, is an answer. */
+bool ck_is_unanswered(const ckpt_error *error) {
+  static const char *const answers[] = {"E-S3-010", "E-S3-011", "E-S3-012"};
+  for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
+    if (strcmp(error->code, answers[i]) == 0) return false;
+  return strncmp(error->code, "E-S3-", 5) == 0 || strcmp(error->code, "E-CKPT-001") == 0;
+}
+
+ckpt_status ck_checkpoint_judge(bool *complete, const ckpt_location *location, int64_t step, ckpt_error *error) {
+  ckpt_checkpoint *checkpoint = NULL;
+  ckpt_error own;
+  ckpt_status status = begin_step(&checkpoint, location, step, &own);
+  ckpt_checkpoint_close(checkpoint);
+  *complete = status == CKPT_OK;
+  if (*complete || !ck_is_unanswered(&own)) return CKPT_OK;
+  if (error) *error = own;
+  return status;
 }
 
 ckpt_status ckpt_checkpoint_list(ckpt_entry **out, size_t *n_out, ckpt_location *location, ckpt_error *error) {
@@ -44,14 +74,22 @@ ckpt_status ckpt_checkpoint_list(ckpt_entry **out, size_t *n_out, ckpt_location 
   ckpt_status status = location->ops->list(&steps, &n, location, error);
   if (status != CKPT_OK) return status;
   ckpt_entry *entries = ck_take(n, sizeof *entries);
-  for (size_t i = 0; entries && i < n; i++)
-    entries[i] = (ckpt_entry){steps[i], ck_checkpoint_is_complete(location, steps[i])};
+  if (!entries) status = ck_no_memory(error, n * sizeof *entries);
+  for (size_t i = 0; status == CKPT_OK && i < n; i++) {
+    entries[i].step = steps[i];
+    status = ck_checkpoint_judge(&entries[i].complete, location, steps[i], error);
+  }
   free(steps);
-  if (!entries) return ck_no_memory(error, n * sizeof *entries);
+  if (status != CKPT_OK) {
+    free(entries);
+    return status;
+  }
   *out = entries;
   *n_out = n;
   return CKPT_OK;
 }
+
+/* ---- Opening ---- */
 
 /* stem.safetensors, or the index of its shards: whichever of the two experiment.json lists. */
 static ckpt_status open_tensors(ckpt_tensors **out, const ckpt_checkpoint *checkpoint, const char *stem,
@@ -95,27 +133,16 @@ static ckpt_status compare_tensors(const ckpt_checkpoint *checkpoint, const ckpt
   return CKPT_OK;
 }
 
-static ckpt_status open_parts(ckpt_checkpoint *checkpoint, ckpt_error *error) {
-  ckpt_status status = ck_experiment_open(&checkpoint->experiment, checkpoint->folder, error);
-  if (status != CKPT_OK) return status;
+/* Closes the checkpoint on failure. */
+static ckpt_status finish(ckpt_checkpoint **out, ckpt_checkpoint *checkpoint, ckpt_error *error) {
   const ckpt_experiment *experiment = ck_experiment_public(checkpoint->experiment);
-  status = check_sizes(checkpoint->folder, experiment, error);
-  if (status == CKPT_OK) status = open_tensors(&checkpoint->parameters, checkpoint, "parameters", error);
+  ckpt_status status = open_tensors(&checkpoint->parameters, checkpoint, "parameters", error);
   if (status == CKPT_OK) status = open_tensors(&checkpoint->states, checkpoint, "states", error);
   if (status == CKPT_OK)
     status =
         compare_tensors(checkpoint, checkpoint->parameters, experiment->parameters, experiment->n_parameters, error);
   if (status == CKPT_OK)
     status = compare_tensors(checkpoint, checkpoint->states, experiment->states, experiment->n_states, error);
-  return status;
-}
-
-ckpt_status ckpt_checkpoint_open_path(ckpt_checkpoint **out, const char *path, ckpt_s3 *s3, ckpt_error *error) {
-  *out = NULL;
-  ckpt_checkpoint *checkpoint = ck_take(1, sizeof *checkpoint);
-  if (!checkpoint) return ck_no_memory(error, sizeof *checkpoint);
-  ckpt_status status = ck_folder_open(&checkpoint->folder, path, s3, error);
-  if (status == CKPT_OK) status = open_parts(checkpoint, error);
   if (status == CKPT_OK)
     *out = checkpoint;
   else
@@ -123,31 +150,45 @@ ckpt_status ckpt_checkpoint_open_path(ckpt_checkpoint **out, const char *path, c
   return status;
 }
 
-/* The newest complete step, or the one asked for if it is there. */
-static ckpt_status choose_step(int64_t *out, ckpt_location *location, int64_t step, ckpt_error *error) {
-  int64_t *steps = NULL;
-  size_t n = 0;
-  bool found = false;
-  ckpt_status status = location->ops->list(&steps, &n, location, error);
-  for (size_t i = n; status == CKPT_OK && !found && i-- > 0;) {
-    *out = steps[i];
-    found = step == CKPT_LATEST ? ck_checkpoint_is_complete(location, steps[i]) : steps[i] == step;
+ckpt_status ckpt_checkpoint_open_path(ckpt_checkpoint **out, const char *path, ckpt_s3 *s3, ckpt_error *error) {
+  ckpt_checkpoint *checkpoint = NULL;
+  *out = NULL;
+  ckpt_status status = begin(&checkpoint, path, s3, error);
+  return status == CKPT_OK ? finish(out, checkpoint, error) : status;
+}
+
+/* The newest that is complete. One that cannot be judged is not passed over. */
+static ckpt_status begin_latest(ckpt_checkpoint **out, const ckpt_location *location, const int64_t *steps, size_t n,
+                                ckpt_error *error) {
+  for (size_t i = n; i-- > 0;) {
+    ckpt_error own;
+    ckpt_status status = begin_step(out, location, steps[i], &own);
+    if (status == CKPT_OK) return status;
+    if (!ck_is_unanswered(&own)) continue;
+    if (error) *error = own;
+    return status;
   }
-  free(steps);
-  if (status != CKPT_OK || found) return status;
-  if (step == CKPT_LATEST)
-    return ck_fail(error, CK_E_NO_CHECKPOINT, location->name, -1, 0, "expected a complete one, found %zu torn ones", n);
+  return ck_fail(error, CK_E_NO_CHECKPOINT, location->name, -1, 0, "expected a complete one, found %zu torn ones", n);
+}
+
+static ckpt_status begin_one(ckpt_checkpoint **out, const ckpt_location *location, int64_t step, const int64_t *steps,
+                             size_t n, ckpt_error *error) {
+  for (size_t i = 0; i < n; i++)
+    if (steps[i] == step) return begin_step(out, location, step, error);
   return ck_fail(error, CK_E_NO_CHECKPOINT, location->name, -1, 0, "expected step-%lld", (long long)step);
 }
 
 ckpt_status ckpt_checkpoint_open(ckpt_checkpoint **out, ckpt_location *location, int64_t step, ckpt_error *error) {
+  ckpt_checkpoint *checkpoint = NULL;
+  int64_t *steps = NULL;
+  size_t n = 0;
   *out = NULL;
-  ckpt_status status = choose_step(&step, location, step, error);
-  if (status != CKPT_OK) return status;
-  char *path = step_path(location, step);
-  status = path ? ckpt_checkpoint_open_path(out, path, location->s3, error) : ck_no_memory(error, 0);
-  free(path);
-  return status;
+  ckpt_status status = location->ops->list(&steps, &n, location, error);
+  if (status == CKPT_OK)
+    status = step == CKPT_LATEST ? begin_latest(&checkpoint, location, steps, n, error)
+                                 : begin_one(&checkpoint, location, step, steps, n, error);
+  free(steps);
+  return status == CKPT_OK ? finish(out, checkpoint, error) : status;
 }
 
 void ckpt_checkpoint_close(ckpt_checkpoint *checkpoint) {

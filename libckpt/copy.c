@@ -98,10 +98,15 @@ static ckpt_status find(bool *same, ckpt_location *to, const ckpt_checkpoint *fr
   ckpt_checkpoint *there = NULL;
   size_t n = 0, n_there = 0;
   const char *text = ckpt_checkpoint_text(from, &n);
+  ckpt_error own;
   *same = false;
-  if (ckpt_checkpoint_open(&there, to, step, NULL) != CKPT_OK) return CKPT_OK;
+  ckpt_status status = ckpt_checkpoint_open(&there, to, step, &own);
+  if (status != CKPT_OK) {
+    if (!ck_is_unanswered(&own)) return CKPT_OK;
+    if (error) *error = own;
+    return status;
+  }
   const char *text_there = ckpt_checkpoint_text(there, &n_there);
-  ckpt_status status = CKPT_OK;
   if (n == n_there && memcmp(text, text_there, n) == 0)
     *same = ckpt_checkpoint_verify(there, NULL) == CKPT_OK;
   else if (!replace)

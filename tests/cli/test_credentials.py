@@ -14,10 +14,10 @@ REFUSAL = b'<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>record
 
 
 class Recorder:
-    """Answers 403 to everything, or with `content` as the one object there is; `requests` are (method, path with query,
+    """Answers 403 to all for which content(path) is None, else 200 with that; `requests` are (method, path with query,
     headers)."""
 
-    def __init__(self, content=None):
+    def __init__(self, content=lambda path: None):
         self.requests = requests = []
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -26,10 +26,11 @@ class Recorder:
             def answer(self):
                 requests.append((self.command, self.path, dict((k.lower(), v) for k, v in self.headers.items())))
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                body = REFUSAL if content is None else content
-                self.send_response(403 if content is None else 200)
+                found = content(self.path)
+                body = REFUSAL if found is None else found
+                self.send_response(403 if found is None else 200)
                 self.send_header("Content-Length", str(len(body)))
-                self.send_header("ETag", '"an-etag"')
+                self.send_header("ETag", '"d41d8cd98f00b204e9800998ecf8427e"' if body == b"" else '"an-etag"')
                 self.end_headers()
                 if self.command != "HEAD":
                     self.wfile.write(body)
@@ -217,13 +218,37 @@ def other_places_of_names_have_their_role(folder):
 
 @test
 def objects_are_fetched_into_the_directory_of_tmpdir(folder):
-    server = Recorder(b"1,2,3,4\n" * 8)
+    server = Recorder(lambda path: b"1,2,3,4\n" * 8)
     env = {**given("data", dict.fromkeys(NEEDED, 2)), "AWS_ENDPOINT_URL": server.url}
     result = tool(experiment(folder), "--quiet", env={**env, "TMPDIR": folder})
     expect(result.returncode == 0, result.stderr)
     expect(os.listdir(folder) == ["exp.sexp"], "left behind:", os.listdir(folder))
     none = os.path.join(folder, "none")
     expect_failure(tool(experiment(folder), env={**env, "TMPDIR": none}), 4, "E-S3-021", none, "TMPDIR", "s3://some-bucket/points.csv")
+
+
+LISTING = b"""<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>some-bucket</Name>
+<Prefix>runs/</Prefix><KeyCount>1</KeyCount><MaxKeys>1000</MaxKeys><Delimiter>/</Delimiter><IsTruncated>false</IsTruncated>
+<CommonPrefixes><Prefix>runs/step-7/</Prefix></CommonPrefixes></ListBucketResult>"""
+
+
+@test
+def a_checkpoint_that_cannot_be_looked_at_is_not_taken_for_torn(folder):
+    """`latest` does not fall back to an older one, and a copy does not replace it."""
+    server = Recorder(lambda path: LISTING if path.endswith("prefix=runs%2F") else b"" if "probe" in path else None)
+    env = {**given("checkpoint", dict.fromkeys(NEEDED, 2)), "AWS_ENDPOINT_URL": server.url}
+    with open(os.path.join(folder, "exp.sexp"), "w") as f:
+        f.write('(defrun r :steps 7 :optimizer (sgd :lr 0.1) :loss (sum (param "w" [] :init (zeros shape))))')
+    result = tool("exp.sexp", "--quiet", "--checkpoint-dir", "local", cwd=folder)
+    expect(result.returncode == 0, result.stderr)
+    for arguments in (["show", "s3://some-bucket/runs/latest"], ["ls", "s3://some-bucket/runs"],
+                      ["prune", "s3://some-bucket/runs", "--keep", "1"], ["cp", "local/step-7", "s3://some-bucket/runs"]):
+        result = subprocess.run([CHECKPOINT_TOOL, *arguments], capture_output=True, text=True, cwd=folder, timeout=120,
+                                env=environment(env))
+        expect_failure(result, 4, "E-S3-007")
+        expect("step-7" in server.requests[-1][1], arguments, server.requests)
+    changes = [r for r in server.requests if r[0] in ("PUT", "DELETE", "POST") and ".sexpgpu-probe" not in r[1]]
+    expect(not changes, changes)
 
 
 @test
