@@ -1,5 +1,5 @@
 """What the tests of object storage share: the server, two users' buckets, runs whose words are searched for secrets."""
-import json, os, subprocess, sys, time
+import json, os, subprocess, sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "servers"))
 import harness, s3, swift
@@ -53,6 +53,10 @@ def watched(command, env, **options):
     return result
 
 
+def say_what_was_searched():
+    print(f"searched for secrets: {searched['outputs']} outputs, {searched['files']} files, {searched['objects']} objects")
+
+
 def search_files(folder):
     for where, _, names in os.walk(folder):
         for name in names:
@@ -76,11 +80,8 @@ def storage_test(server):
     emptied."""
     def decorate(function):
         def run(folder):
-            begin = time.monotonic()
             try:
                 function(folder)
-                if os.environ.get("TIMES"):
-                    print(f"{time.monotonic() - begin:6.1f} s {function.__name__}", flush=True)
                 search_files(folder)
                 for role, bucket in BUCKETS.items():
                     search_objects(client(server, role), bucket)
