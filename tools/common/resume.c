@@ -52,18 +52,21 @@ static int take_tensors(tool_resume *resume, const ckpt_tensors *tensors, bool s
   return TOOL_DONE;
 }
 
-int tool_resume_take(tool_resume *resume, ckpt_checkpoint *checkpoint) {
-  ckpt_error error;
+void tool_resume_take(tool_resume *resume, ckpt_checkpoint *checkpoint) {
   *resume = (tool_resume){.checkpoint = checkpoint};
-  if (ckpt_checkpoint_fetch(checkpoint, &error) != CKPT_OK) return tool_fail_ckpt(&error);
+  resume->start.step = ckpt_checkpoint_experiment(checkpoint)->step;
+  snprintf(resume->name, sizeof resume->name, "step-%" PRId64, resume->start.step);
+}
+
+int tool_resume_fill(tool_resume *resume) {
+  ckpt_error error;
+  if (ckpt_checkpoint_fetch(resume->checkpoint, &error) != CKPT_OK) return tool_fail_ckpt(&error);
   const ckpt_tensors *parameters = ckpt_checkpoint_parameters(resume->checkpoint);
   const ckpt_tensors *states = ckpt_checkpoint_states(resume->checkpoint);
   size_t n = ckpt_tensors_count(parameters) + ckpt_tensors_count(states);
   resume->tensors = calloc(n + 1, sizeof *resume->tensors);
   if (!resume->tensors) return tool_no_memory();
   resume->start.tensors = resume->tensors;
-  resume->start.step = ckpt_checkpoint_experiment(resume->checkpoint)->step;
-  snprintf(resume->name, sizeof resume->name, "step-%" PRId64, resume->start.step);
   int status = take_tensors(resume, parameters, false);
   return status ? status : take_tensors(resume, states, true);
 }
@@ -81,7 +84,8 @@ int tool_resume_open(tool_resume *resume, const char *what, ckpt_location *locat
   if (status == CKPT_OK) status = ckpt_checkpoint_verify(resume->checkpoint, &error);
   if (status != CKPT_OK) return tool_fail_ckpt(&error);
   if (latest) tool_say_torn(location, ckpt_checkpoint_experiment(resume->checkpoint)->step);
-  return tool_resume_take(resume, resume->checkpoint);
+  tool_resume_take(resume, resume->checkpoint);
+  return tool_resume_fill(resume);
 }
 
 /* ---- the experiment ---- */

@@ -22,8 +22,10 @@ int tool_resume_open(tool_resume *resume, const char *what, ckpt_location *locat
 int tool_resume_check_program(const tool_resume *resume, const sexp_program *program, const char *path);
 /* Says which checkpoints beyond the chosen step are torn. */
 void tool_say_torn(ckpt_location *location, int64_t chosen);
-/* Takes over an open checkpoint, which is verified already or will be; fetches one on S3. */
-int tool_resume_take(tool_resume *resume, ckpt_checkpoint *checkpoint);
+/* Takes over an open checkpoint; `start` has its step alone. */
+void tool_resume_take(tool_resume *resume, ckpt_checkpoint *checkpoint);
+/* Fills `start` with the tensors of one that was verified; one on S3 is here from then on. */
+int tool_resume_fill(tool_resume *resume);
 /* Refuses other data: E-CKPT-043. */
 int tool_resume_check_data(const tool_resume *resume, const tool_experiment *experiment);
 /* Refuses other data or weights: E-CKPT-043, E-LOAD-001. */

@@ -100,7 +100,7 @@ static outcome fail_evaluation(evaluator *e, const tool_resume *resume, sexp_sta
   return FAILED;
 }
 
-static outcome evaluate(evaluator *e, const tool_resume *resume, const char *const *names, size_t n_names, int *status,
+static outcome evaluate(evaluator *e, tool_resume *resume, const char *const *names, size_t n_names, int *status,
                         ckpt_error *error) {
   sexp_evaluated evaluated;
   double begun_s = tool_clock_s();
@@ -108,10 +108,12 @@ static outcome evaluate(evaluator *e, const tool_resume *resume, const char *con
   output_progress(e, resume->name);
   bool verified = ckpt_checkpoint_verify(resume->checkpoint, error) == CKPT_OK;
   sexp_status why = SEXP_OK;
-  if (verified)
+  if (verified) *status = tool_resume_fill(resume);
+  if (verified && !*status)
     why = sexp_run_evaluate(e->subject.run, &evaluated, &resume->start, names, n_names, &e->subject.messages);
   output_progress_end(e);
   if (!verified) return UNVERIFIED;
+  if (*status) return FAILED;
   if (why != SEXP_OK) return fail_evaluation(e, resume, why, status);
   if ((*status = check_position(e, ckpt_checkpoint_experiment(resume->checkpoint)))) return FAILED;
   if ((*status = output_records(e, resume, &evaluated))) return FATAL;
@@ -120,7 +122,7 @@ static outcome evaluate(evaluator *e, const tool_resume *resume, const char *con
   return EVALUATED;
 }
 
-static outcome take(evaluator *e, const tool_resume *resume, int *status, ckpt_error *error) {
+static outcome take(evaluator *e, tool_resume *resume, int *status, ckpt_error *error) {
   bool anew = false;
   if ((*status = subject_prepare(&e->subject, &anew, resume, e->settings))) return FATAL;
   const sexp_description *about = sexp_program_describe(e->subject.program);
@@ -144,9 +146,8 @@ static outcome take(evaluator *e, const tool_resume *resume, int *status, ckpt_e
 
 outcome evaluator_take(evaluator *e, ckpt_checkpoint *checkpoint, int *status, ckpt_error *error) {
   tool_resume resume;
-  outcome result = FAILED;
-  *status = tool_resume_take(&resume, checkpoint);
-  if (!*status) result = take(e, &resume, status, error);
+  tool_resume_take(&resume, checkpoint);
+  outcome result = take(e, &resume, status, error);
   tool_resume_free(&resume);
   return result;
 }
