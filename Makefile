@@ -57,7 +57,7 @@ LIBSEXP_SOURCES := \
   libsexp/run/digests.c libsexp/run/encoding.c libsexp/run/evaluation.c libsexp/run/files.c libsexp/run/generating.c \
   libsexp/run/loader.c libsexp/run/messages.c libsexp/run/parameters.c libsexp/run/run.c libsexp/run/start.c libsexp/run/step.c \
   libsexp/run/sum_tree.c libsexp/run/training.c \
-  libsexp/api.c libsexp/compile.c libsexp/describe.c libsexp/libraries.c
+  libsexp/api.c libsexp/compile.c libsexp/describe.c libsexp/explain.c libsexp/libraries.c
 
 # Compiled once for every SIMD level of the architecture.
 LIBSEXP_LEVEL_SOURCES := \
@@ -70,7 +70,7 @@ LIBSEXP_LEVEL_SOURCES := \
 LIBSEXP_CUDA_SOURCES := \
   libsexp/cuda/api.c libsexp/cuda/cudnn_descriptor.c libsexp/cuda/cudnn_pin.c libsexp/cuda/cudnn_select.c
 
-LIBSEXP_HEADERS := libsexp/sexp.h
+LIBSEXP_HEADERS := libsexp/sexp.h libsexp/sexp_explain.h
 PRELUDE := $(sort $(wildcard libsexp/lang/prelude/*.sexp))
 
 LIBCKPT_SOURCES := \
@@ -97,7 +97,7 @@ LIBCHOICES_HEADERS := libchoices/choices.h libchoices/choices_record.h libchoice
 
 COMMON_SOURCES := \
   tools/common/choices.c tools/common/clock.c tools/common/credentials.c tools/common/engine.c tools/common/experiment.c tools/common/failure.c \
-  tools/common/format.c tools/common/host.c tools/common/kept.c tools/common/messages.c tools/common/paths.c \
+  tools/common/format.c tools/common/host.c tools/common/kept.c tools/common/lost_pages.c tools/common/messages.c tools/common/paths.c \
   tools/common/pinning.c tools/common/progress.c tools/common/recorded.c tools/common/records.c tools/common/report.c \
   tools/common/resume.c tools/common/seen.c tools/common/settings.c tools/common/sink.c tools/common/status.c \
   tools/common/stop.c tools/common/table.c
@@ -124,12 +124,13 @@ DOCTOR_SOURCES := \
   tools/sexpgpu-doctor/finding.c tools/sexpgpu-doctor/libraries.c tools/sexpgpu-doctor/machine.c tools/sexpgpu-doctor/main.c \
   tools/sexpgpu-doctor/processor.c tools/sexpgpu-doctor/self_test.c tools/sexpgpu-doctor/storage.c \
   tools/sexpgpu-doctor/store.c tools/sexpgpu-doctor/variables.c
+EXPLAIN_SOURCES := tools/sexpgpu-explain/json.c tools/sexpgpu-explain/main.c tools/sexpgpu-explain/settings.c
 DISPATCHER_SOURCES := tools/sexpgpu/main.c
-TOOLS := sexpgpu sexpgpu-checkpoint sexpgpu-choices sexpgpu-doctor sexpgpu-evaluate sexpgpu-run
+TOOLS := sexpgpu sexpgpu-checkpoint sexpgpu-choices sexpgpu-doctor sexpgpu-evaluate sexpgpu-explain sexpgpu-run
 
 MANPAGES := tools/sexpgpu/sexpgpu.1 tools/sexpgpu-checkpoint/sexpgpu-checkpoint.1 \
   tools/sexpgpu-choices/sexpgpu-choices.1 tools/sexpgpu-doctor/sexpgpu-doctor.1 \
-  tools/sexpgpu-evaluate/sexpgpu-evaluate.1 tools/sexpgpu-run/sexpgpu-run.1
+  tools/sexpgpu-evaluate/sexpgpu-evaluate.1 tools/sexpgpu-explain/sexpgpu-explain.1 tools/sexpgpu-run/sexpgpu-run.1
 
 # ---- CUDA ----------------------------------------------------------------------------------------
 
@@ -288,6 +289,11 @@ $(O)/bin/sexpgpu-doctor: $(call objects,$(DOCTOR_SOURCES)) $(COMMON) $(LIBSEXP) 
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES)
 
+$(O)/bin/sexpgpu-explain: $(call objects,$(EXPLAIN_SOURCES)) $(COMMON) $(LIBSEXP) $(LIBCKPT) $(LIBCHOICES)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES)
+
 # Of libcommon it takes the errors.
 $(O)/bin/sexpgpu: $(call objects,$(DISPATCHER_SOURCES)) $(COMMON)
 	$(call say,LD,$@)
@@ -396,7 +402,7 @@ install: all
 	install -m 644 $(LIBSEXP_HEADERS) $(LIBCKPT_HEADERS) $(LIBCHOICES_HEADERS) $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(MANPAGES) $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 tools/common/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sexpgpu-run
-	for name in sexpgpu sexpgpu-checkpoint sexpgpu-choices sexpgpu-doctor sexpgpu-evaluate; do install -m 644 tools/$$name/completion.bash \
+	for name in sexpgpu sexpgpu-checkpoint sexpgpu-choices sexpgpu-doctor sexpgpu-evaluate sexpgpu-explain; do install -m 644 tools/$$name/completion.bash \
 	  $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$name || exit 1; done
 	for name in sexp ckpt choices; do sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
 	  lib$$name/lib$$name.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/lib$$name.pc || exit 1; done

@@ -68,7 +68,8 @@ static const described *describe_anew(compilation *c, const sx_data *data, sx_ar
   described *d = NULL;
   if (opened) {
     d = SX_NEW(arena, described);
-    d->facts = (sx_data_facts){data->name, c->datasets->fields, c->datasets->n_fields, c->datasets->n};
+    d->facts = (sx_data_facts){data->name, c->datasets->fields, c->datasets->n_fields, c->datasets->n,
+                               sx_dataset_first_file(c->datasets)->path};
     d->next = c->described;
     c->described = d;
   }
@@ -140,7 +141,11 @@ static void compile_body(void *context) {
   sx_files_init(&c->files, c->host, &owner->arena);
   sx_text_init(&owner->dump, &owner->arena);
   if (c->options->dump_after && !is_pass(c->options->dump_after)) {
-    sx_error(&program->diags, SX_E_RUN_DUMP, (sx_span){0}, "there is no pass %s", c->options->dump_after);
+    sx_text names;
+    sx_text_init(&names, &owner->arena);
+    for (size_t i = 0; sx_pass_name(i); i++) sx_text_addf(&names, "%s%s", i ? ", " : "", sx_pass_name(i));
+    sx_error(&program->diags, SX_E_RUN_DUMP, (sx_span){0}, "there is no pass \"%s\"; passes are %s",
+             c->options->dump_after, sx_text_get(&names));
     return;
   }
   if (!evaluate(c)) return;
@@ -201,6 +206,23 @@ void sexp_program_free(sexp_program *program) {
 }
 
 const sexp_description *sexp_program_describe(const sexp_program *program) { return &program->description; }
+
+typedef struct graphs_request {
+  sexp_program *program;
+  const sexp_graph *graphs;
+} graphs_request;
+
+static void make_graphs(void *context) {
+  graphs_request *request = context;
+  request->graphs = sx_describe_graphs(&request->program->compiled);
+}
+
+size_t sexp_program_graphs(const sexp_graph **graphs, sexp_program *program) {
+  graphs_request request = {program, NULL};
+  bool made = sx_guard(&program->memory, make_graphs, &request);
+  *graphs = made ? request.graphs : NULL;
+  return made ? program->compiled.units.n : 0;
+}
 
 typedef struct text_request {
   sexp_program *program;

@@ -19,6 +19,14 @@ const char *sx_pass_name(size_t i); /* NULL past the last */
 
 /* Everything a program says before its first step; in the program's arena. */
 void sx_describe(sexp_description *description, const sx_compiled *compiled);
+/* One a unit. */
+const sexp_graph *sx_describe_graphs(const sx_compiled *compiled);
+/* Whether a step computes the unit. */
+bool sx_is_training(const sx_compiled *compiled, const sx_unit *unit);
+bool sx_is_convolution(sx_op op);
+sexp_dtype sx_public_dtype(sx_dtype dtype);
+extern const char sx_contraction_implementation[];
+void sx_describe_dot(sx_text *text, const sx_compiled *compiled);
 /* The texts of sexp_program_text but for "dump"; NULL: no such text. */
 const char *sx_describe_text(const sx_compiled *compiled, const char *what);
 

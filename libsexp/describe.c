@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compile.h"
+#include "run/dataset.h"
 
 /* ---- knobs ---- */
 
@@ -83,7 +84,7 @@ static void describe_sources(sexp_description *d, const sx_program *program) {
   d->sources = sources;
 }
 
-static sexp_dtype public_dtype(sx_dtype dtype) {
+sexp_dtype sx_public_dtype(sx_dtype dtype) {
   static const sexp_dtype map[SX_N_DTYPES] = {[SX_F32] = SEXP_F32, [SX_BF16] = SEXP_BF16, [SX_F16] = SEXP_F16,
                                               [SX_I32] = SEXP_I32, [SX_U8] = SEXP_U8,     [SX_BOOL] = SEXP_BOOL};
   return map[dtype];
@@ -101,7 +102,7 @@ static void describe_parameters(sexp_description *d, const sx_program *program) 
     const sx_param *param = &program->params.items[i];
     int64_t n = count_elements(param->rank, param->dims);
     parameters[i] = (sexp_parameter){.path = param->path,
-                                     .dtype = public_dtype(param->dtype),
+                                     .dtype = sx_public_dtype(param->dtype),
                                      .rank = param->rank,
                                      .dims = param->dims,
                                      .trainable = param->trainable,
@@ -119,7 +120,7 @@ static void describe_states(sexp_description *d, const sx_program *program) {
   for (size_t i = 0; i < program->states.n; i++) {
     const sx_state *state = &program->states.items[i];
     states[i] = (sexp_parameter){
-        .path = state->path, .dtype = public_dtype(state->dtype), .rank = state->rank, .dims = state->dims};
+        .path = state->path, .dtype = sx_public_dtype(state->dtype), .rank = state->rank, .dims = state->dims};
     d->state_bytes += count_elements(state->rank, state->dims) * (int64_t)sx_dtype_bytes(state->dtype);
   }
   d->states = states;
@@ -128,12 +129,12 @@ static void describe_states(sexp_description *d, const sx_program *program) {
 
 /* ---- graphs ---- */
 
-static bool is_training(const sx_compiled *compiled, const sx_unit *unit) {
+bool sx_is_training(const sx_compiled *compiled, const sx_unit *unit) {
   bool loss = unit >= compiled->losses && unit < compiled->losses + compiled->program->n_stages;
   return loss || unit == &compiled->update;
 }
 
-static bool is_convolution(sx_op op) { return op == SX_OP_CONV || op == SX_OP_CONVDATA || op == SX_OP_CONVWEIGHT; }
+bool sx_is_convolution(sx_op op) { return op == SX_OP_CONV || op == SX_OP_CONVDATA || op == SX_OP_CONVWEIGHT; }
 
 static void count_unit(sexp_description *d, const sx_unit *unit) {
   d->n_nodes_built += unit->n_built;
@@ -141,7 +142,7 @@ static void count_unit(sexp_description *d, const sx_unit *unit) {
   for (size_t i = 0; i < unit->graph->nodes.n; i++) {
     sx_op op = unit->graph->nodes.items[i].op;
     d->n_products += op == SX_OP_EINSUM;
-    d->n_convolutions += is_convolution(op);
+    d->n_convolutions += sx_is_convolution(op);
   }
   for (size_t i = 0; i < unit->plan->tasks.n; i++)
     d->n_groups += unit->plan->tasks.items[i].kind == SX_TASK_ELEMENT && unit->plan->tasks.items[i].n_nodes > 1;
@@ -159,6 +160,20 @@ static void describe_evals(sexp_description *d, const sx_program *program) {
   d->n_evals = program->evals.n;
 }
 
+static void describe_datas(sexp_description *d, const sx_compiled *compiled) {
+  const sx_program *program = compiled->program;
+  sexp_data_info *datas = SX_NEW_N(program->arena, sexp_data_info, program->datas.n);
+  for (size_t i = 0; i < program->datas.n; i++) {
+    const sx_data_facts *facts = compiled->facts[i];
+    if (facts)
+      datas[d->n_datas++] = (sexp_data_info){.name = facts->name,
+                                             .path = facts->path,
+                                             .order = sx_data_order(&program->datas.items[i]),
+                                             .n_records = facts->n_records};
+  }
+  d->datas = datas;
+}
+
 static void describe_run(sexp_description *d, const sx_compiled *compiled) {
   const sx_program *program = compiled->program;
   for (uint32_t i = 0; i < program->n_stages; i++) d->steps += compiled->stage_steps[i];
@@ -169,7 +184,6 @@ static void describe_run(sexp_description *d, const sx_compiled *compiled) {
   d->batch = program->stages[0].batch;
   d->microbatches = program->stages[0].microbatches;
   d->n_stages = program->n_stages;
-  d->n_datas = program->datas.n;
   d->checkpoint_every = program->checkpoint_every;
   d->checkpoint_keep = program->checkpoint_keep;
 }
@@ -178,12 +192,13 @@ void sx_describe(sexp_description *description, const sx_compiled *compiled) {
   *description = (sexp_description){0};
   describe_run(description, compiled);
   describe_evals(description, compiled->program);
+  describe_datas(description, compiled);
   describe_knobs(description, compiled->program);
   describe_sources(description, compiled->program);
   describe_parameters(description, compiled->program);
   describe_states(description, compiled->program);
   for (size_t i = 0; i < compiled->units.n; i++)
-    if (is_training(compiled, compiled->units.items[i])) count_unit(description, compiled->units.items[i]);
+    if (sx_is_training(compiled, compiled->units.items[i])) count_unit(description, compiled->units.items[i]);
 }
 
 /* ---- texts ---- */
@@ -207,17 +222,18 @@ static void add_product(sx_text *text, const sx_program *program, const sx_graph
   }
   sx_text_add(text, " -> ");
   sx_text_add_shape(text, node->dims, node->rank);
-  sx_text_addf(text, " %s, fma in blocks of 256", sx_dtype_name(node->dtype));
+  sx_text_addf(text, " %s, %s", sx_dtype_name(node->dtype), sx_contraction_implementation);
   add_place(text, program, node);
   sx_text_add(text, "\n");
 }
 
 static void add_report(sx_text *text, const sx_compiled *compiled, const sx_unit *unit) {
-  if (!is_training(compiled, unit)) return;
+  if (!sx_is_training(compiled, unit)) return;
   sx_text_addf(text, "%s\n", unit->label);
   for (size_t i = 0; i < unit->graph->nodes.n; i++) {
     const sx_node *node = &unit->graph->nodes.items[i];
-    if (node->op == SX_OP_EINSUM || is_convolution(node->op)) add_product(text, compiled->program, unit->graph, node);
+    if (node->op == SX_OP_EINSUM || sx_is_convolution(node->op))
+      add_product(text, compiled->program, unit->graph, node);
   }
 }
 
@@ -258,7 +274,7 @@ static void add_largest(sx_text *text, const sx_compiled *compiled) {
   largest list = {.n = 0};
   for (size_t u = 0; u < compiled->units.n; u++) {
     const sx_unit *unit = compiled->units.items[u];
-    for (size_t b = 0; is_training(compiled, unit) && b < unit->plan->buffers.n; b++)
+    for (size_t b = 0; sx_is_training(compiled, unit) && b < unit->plan->buffers.n; b++)
       if (unit->plan->buffers.items[b].kind == SX_BUFFER_TEMPORARY)
         keep_largest(&list, unit, &unit->plan->buffers.items[b]);
   }
@@ -281,8 +297,8 @@ const char *sx_describe_text(const sx_compiled *compiled, const char *what) {
   } kinds[] = {{"ir", add_ir}, {"plan", add_plan}, {"report", add_report}};
   sx_text text;
   sx_text_init(&text, compiled->program->arena);
-  if (!strcmp(what, "largest")) {
-    add_largest(&text, compiled);
+  if (!strcmp(what, "largest") || !strcmp(what, "dot")) {
+    (what[0] == 'l' ? add_largest : sx_describe_dot)(&text, compiled);
     return sx_text_get(&text);
   }
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {

@@ -202,6 +202,14 @@ typedef struct sexp_evaluation {
   const char *const *metrics;
 } sexp_evaluation;
 
+/* A data source. Version and size are those of its file, the first where it has several, known of a run's alone. */
+typedef struct sexp_data_info {
+  const char *name, *path, *order; /* "sequential" "shuffled" */
+  int64_t n_records;               /* used, after :records */
+  const char *version;
+  uint64_t n_bytes;
+} sexp_data_info;
+
 /* Everything known of a program before its first step. */
 typedef struct sexp_description {
   const char *run, *variant, *identity;     /* variant NULL: none */
@@ -211,6 +219,7 @@ typedef struct sexp_description {
   const sexp_source_file *sources;           /* the file, then its includes; without the prelude */
   const sexp_parameter *parameters, *states; /* in path order */
   const sexp_evaluation *evals;              /* in the order of the file */
+  const sexp_data_info *datas;               /* those that are used */
   int64_t checkpoint_every, checkpoint_keep;
   int64_t n_nodes_built, n_nodes, n_groups, n_products, n_convolutions; /* of the training graphs */
   int64_t parameter_elements, parameter_bytes, state_bytes;
@@ -219,8 +228,8 @@ typedef struct sexp_description {
 const sexp_description *sexp_program_describe(const sexp_program *program);
 
 /* Text: "ir" the graphs as optimized, "plan" the plans, "report" the products and convolutions and their
- * implementations a line each, "largest" the largest buffers of a step, "dump" what dump_after kept. NULL: no
- * such text. */
+ * implementations a line each, "largest" the largest buffers of a step, "dot" the graphs for Graphviz, a cluster
+ * each, "dump" what dump_after kept. NULL: no such text. */
 const char *sexp_program_text(sexp_program *program, const char *what);
 /* Names of the passes in order, for --after; NULL past the last. */
 const char *sexp_pass_name(size_t i);
@@ -324,13 +333,7 @@ void sexp_run_position(const sexp_run *run, sexp_position *position);
  * the parameters alone. */
 size_t sexp_run_tensors(const sexp_run *run, const sexp_tensor **tensors);
 
-/* A data source as it was opened. */
-typedef struct sexp_data_info {
-  const char *name, *path, *order;
-  int64_t n_records;   /* used, after :records */
-  const char *version; /* of its file, the first where it has several */
-  uint64_t n_bytes;
-} sexp_data_info;
+/* Its data sources as they were opened. */
 size_t sexp_run_datas(const sexp_run *run, const sexp_data_info **datas);
 
 /* The facts of a CPU that a run's bits rest on: the version of the numerics alone. */
@@ -373,5 +376,7 @@ typedef struct sexp_libraries {
  * owned; NULL: no memory. */
 sexp_libraries *sexp_libraries_find(const char *path);
 void sexp_libraries_free(sexp_libraries *libraries);
+
+#include "sexp_explain.h"
 
 #endif

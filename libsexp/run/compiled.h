@@ -23,6 +23,7 @@ typedef struct sx_data_facts {
   sx_field_type *fields;
   uint32_t n_fields;
   int64_t n_records;
+  const char *path; /* of its file, the first where it has several */
 } sx_data_facts;
 
 typedef struct sx_compiled {

@@ -130,6 +130,15 @@ bool sx_dataset_open(sx_dataset *dataset, int64_t run_seed, sx_diags *diags) {
   return true;
 }
 
+/* The first one opened is the last of the list. */
+const sx_file *sx_dataset_first_file(const sx_dataset *dataset) {
+  const sx_file *file = dataset->files.first;
+  while (file->next) file = file->next;
+  return file;
+}
+
+const char *sx_data_order(const sx_data *data) { return data->shuffled ? "shuffled" : "sequential"; }
+
 int64_t sx_dataset_record(const sx_dataset *dataset, int64_t position) {
   int64_t epoch = position / dataset->n, place = position % dataset->n;
   if (dataset->data->shuffled)

@@ -42,6 +42,10 @@ void sx_dataset_close(sx_dataset *dataset);
  * errors are in diags. */
 bool sx_dataset_open(sx_dataset *dataset, int64_t run_seed, sx_diags *diags);
 
+/* The first file that it opened. */
+const sx_file *sx_dataset_first_file(const sx_dataset *dataset);
+const char *sx_data_order(const sx_data *data); /* "sequential" "shuffled" */
+
 /* Number (from 0, over all shards) of the record at a position of the endless sequence of epochs. */
 int64_t sx_dataset_record(const sx_dataset *dataset, int64_t position);
 

@@ -43,21 +43,14 @@ static bool same_facts(const sx_dataset *dataset, const sx_data_facts *facts) {
   return true;
 }
 
-/* The first file opened is the last of the list. */
-static const sx_file *first_file(const sx_dataset *dataset) {
-  const sx_file *file = dataset->files.first;
-  while (file->next) file = file->next;
-  return file;
-}
-
 static bool describe_dataset(sx_run *run, const sx_dataset *dataset) {
   const sx_data *data = dataset->data;
-  const sx_file *file = first_file(dataset);
+  const sx_file *file = sx_dataset_first_file(dataset);
   char *version = sx_arena_take(&run->arena, 80, 1);
   sexp_data_info *info = &run->data_infos[run->n_data_infos++];
   *info = (sexp_data_info){.name = data->name,
                            .path = file->path,
-                           .order = data->shuffled ? "shuffled" : "sequential",
+                           .order = sx_data_order(data),
                            .n_records = dataset->n,
                            .version = version};
   return sx_files_version(&dataset->files, file, version, &info->n_bytes, data->span, &run->diags);

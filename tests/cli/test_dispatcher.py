@@ -6,7 +6,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import *
 
 SEXPGPU = os.path.join(BUILD, "bin", "sexpgpu")
-TOOLS = ["sexpgpu-run", "sexpgpu-evaluate", "sexpgpu-checkpoint", "sexpgpu-doctor"]
+TOOLS = ["sexpgpu-run", "sexpgpu-evaluate", "sexpgpu-checkpoint", "sexpgpu-doctor", "sexpgpu-explain"]
 
 
 def call(*arguments, program=SEXPGPU, path=None, **options):
@@ -106,7 +106,7 @@ def shows_manuals(folder):
 
 @test
 def every_option_is_in_its_manual_and_completed(folder):
-    for name in ("sexpgpu-run", "sexpgpu-evaluate", "sexpgpu-doctor"):
+    for name in ("sexpgpu-run", "sexpgpu-evaluate", "sexpgpu-doctor", "sexpgpu-explain"):
         with open(os.path.join(ROOT, "tools", name, name + ".1"), encoding="utf-8") as f:
             manual = f.read().replace("\\-", "-")
         options = [w.strip(",") for line in call(name[8:], "--help").stdout.splitlines() for w in line.split() if w.startswith("--")]

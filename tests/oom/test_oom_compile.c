@@ -139,6 +139,34 @@ static void test_messages(void **state) {
   }
 }
 
+/* Facts and texts of a compiled program: none, or all of one. */
+static void test_texts(void **state) {
+  static const char *const texts[] = {"ir", "plan", "report", "largest", "dot"};
+  bool complete = false;
+  int64_t n = 0;
+  (void)state;
+  for (n = 1; !complete; n++) {
+    memory_host files = {0};
+    counting memory = {.chunk_bytes = 1 << 12};
+    sexp_messages *messages = NULL;
+    sexp_program *program = NULL;
+    const sexp_graph *graphs = NULL;
+    moderate_add(&files);
+    sexp_host host = memory_host_callbacks(&files);
+    assert_int_equal(compile(&program, &memory, &host, "images", &messages), SEXP_OK);
+    memory.n = 0;
+    memory.fails_at = n;
+    complete = sexp_program_graphs(&graphs, program) > 0;
+    assert_int_equal(complete, graphs != NULL);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+      complete = sexp_program_text(program, texts[i]) != NULL && complete;
+    sexp_program_free(program);
+    sexp_messages_free(messages);
+    assert_int_equal(memory.n_live, 0);
+  }
+  assert_true(n > 20);
+}
+
 /* Two failures on one list of messages are one message; a list that could not be made takes no more. */
 static void test_no_memory_for_messages(void **state) {
   (void)state;
@@ -186,6 +214,7 @@ int main(void) {
       cmocka_unit_test(test_compile_piece_by_piece),
       cmocka_unit_test(test_make_and_step),
       cmocka_unit_test(test_messages),
+      cmocka_unit_test(test_texts),
       cmocka_unit_test(test_no_memory_for_messages),
       cmocka_unit_test(test_a_step_allocates_nothing),
   };

@@ -67,8 +67,49 @@ static void test_description(void **state) {
   assert_string_equal(d->sources[0].path, MODERATE_PATH);
   assert_string_equal(d->sources[1].path, "layers.sexp");
   assert_int_equal(d->n_datas, 2);
+  for (int i = 0; i < 2; i++) {
+    assert_true(d->datas[i].n_records > 0 && d->datas[i].path && !d->datas[i].version);
+    assert_non_null(strstr("sequential shuffled", d->datas[i].order));
+  }
   assert_true(d->n_nodes < d->n_nodes_built && d->n_groups && d->n_products && d->n_convolutions);
   assert_true(d->step_bytes >= d->step_bytes_bound && d->step_bytes_bound > 0);
+}
+
+/* What the graphs count, each and together. */
+static void test_graphs(void **state) {
+  fixture *f = *state;
+  const sexp_description *d = compile(f, "images");
+  const sexp_graph *graphs = NULL;
+  size_t n = sexp_program_graphs(&graphs, f->program), n_products = 0, n_convolutions = 0, n_training = 0;
+  int64_t n_nodes = 0, n_groups = 0, n_bytes = 0;
+  for (size_t i = 0; i < n; i++) {
+    const sexp_graph *graph = &graphs[i];
+    assert_true(graph->n_tasks > 0 && graph->block_bytes >= graph->bound_bytes);
+    for (size_t c = 0; c < graph->n_convolutions; c++) {
+      assert_int_equal(strncmp(graph->convolutions[c].op, "conv2d", 6), 0);
+      assert_int_equal(graph->convolutions[c].output.rank, 4);
+      assert_null(graph->convolutions[c].equation);
+    }
+    for (size_t p = 0; p < graph->n_products; p++) {
+      assert_int_equal(graph->products[p].n_inputs, 2);
+      assert_non_null(strstr(graph->products[p].equation, "->"));
+      assert_true(graph->products[p].place.line > 0 && graph->products[p].place.file);
+    }
+    if (!graph->training) continue;
+    n_training++;
+    n_products += graph->n_products;
+    n_convolutions += graph->n_convolutions;
+    n_nodes += graph->n_nodes;
+    n_groups += graph->n_groups;
+    n_bytes += graph->block_bytes;
+  }
+  assert_int_equal(n_training, 3); /* two stages and the update */
+  assert_string_equal(graphs[n - 1].name, "init/v/head/w");
+  assert_int_equal(n_products, d->n_products);
+  assert_int_equal(n_convolutions, d->n_convolutions);
+  assert_int_equal(n_nodes, d->n_nodes);
+  assert_int_equal(n_groups, d->n_groups);
+  assert_int_equal(n_bytes, d->step_bytes);
 }
 
 static void test_parameters_and_states(void **state) {
@@ -248,6 +289,7 @@ static void test_threads_that_do_not_start(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_description),
+      TEST(test_graphs),
       TEST(test_parameters_and_states),
       TEST(test_knobs),
       TEST(test_json_of_knobs),

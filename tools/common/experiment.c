@@ -15,7 +15,7 @@
 #endif
 #include "paths.h"
 
-static ckpt_dtype dtype_of(sexp_dtype dtype) {
+ckpt_dtype tool_dtype(sexp_dtype dtype) {
   static const ckpt_dtype map[] = {[SEXP_F32] = CKPT_F32, [SEXP_BF16] = CKPT_BF16, [SEXP_F16] = CKPT_F16,
                                    [SEXP_I32] = CKPT_I32, [SEXP_U8] = CKPT_U8,     [SEXP_BOOL] = CKPT_BOOL};
   return map[dtype];
@@ -36,17 +36,16 @@ static char *make_slug(const char *path, const char *base, const sexp_descriptio
   return slug;
 }
 
-/* The choices object of this run, and its digest. */
-static bool make_choices(tool_experiment *experiment, const sexp_description *about, const sexp_engine *engine,
-                         const tool_mode *mode) {
-  const choices_object object = {engine->device, about->identity, 1, mode->strict, mode->portable};
+char *tool_choices_make(char digest_out[CKPT_SHA256_TEXT], const char *device, const char *identity,
+                        const tool_mode *mode) {
+  const choices_object object = {device, identity, 1, mode->strict, mode->portable};
   choices_record *record = NULL;
-  if (choices_record_make(&record, &object, NULL, 0, NULL, 0, NULL) != CHOICES_OK) return false;
+  if (choices_record_make(&record, &object, NULL, 0, NULL, 0, NULL) != CHOICES_OK) return NULL;
   const char *digest = choices_record_digest(record);
-  experiment->choices = strdup(choices_record_text(record));
-  if (digest) snprintf(experiment->choices_digest, sizeof experiment->choices_digest, "%s", digest);
+  char *choices = digest ? strdup(choices_record_text(record)) : NULL;
+  if (digest) snprintf(digest_out, CKPT_SHA256_TEXT, "%s", digest);
   choices_record_free(record);
-  return experiment->choices && digest;
+  return choices;
 }
 
 /* A path as records tell it, kept with the experiment; NULL: out of memory. */
@@ -71,7 +70,7 @@ static bool fill_parameters(tool_experiment *experiment, const sexp_description 
 
 static void fill_arrays(ckpt_array *arrays, const sexp_parameter *from, size_t n) {
   for (size_t i = 0; i < n; i++) {
-    arrays[i] = (ckpt_array){.path = from[i].path, .dtype = dtype_of(from[i].dtype), .rank = from[i].rank};
+    arrays[i] = (ckpt_array){.path = from[i].path, .dtype = tool_dtype(from[i].dtype), .rank = from[i].rank};
     for (int d = 0; d < from[i].rank; d++) arrays[i].dims[d] = from[i].dims[d];
   }
 }
@@ -115,7 +114,8 @@ int tool_experiment_init(tool_experiment *experiment, const sexp_program *progra
   sexp_engine engine;
   sexp_run_engine(run, &engine);
   *experiment = (tool_experiment){.path = path, .slug = slug ? strdup(slug) : make_slug(path, slug_base, about)};
-  if (!experiment->slug || !make_choices(experiment, about, &engine, mode) || !take_memory(experiment, about, n_data)) {
+  experiment->choices = tool_choices_make(experiment->choices_digest, engine.device, about->identity, mode);
+  if (!experiment->slug || !experiment->choices || !take_memory(experiment, about, n_data)) {
     tool_experiment_free(experiment);
     return tool_no_memory();
   }

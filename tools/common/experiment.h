@@ -21,10 +21,16 @@ typedef struct tool_experiment {
 } tool_experiment;
 
 typedef struct tool_mode {
-  bool strict;   /* --deterministic */
-  bool portable; /* --portable */
+  bool strict;             /* --deterministic */
+  bool portable;           /* --portable */
   const char *determinism; /* the level and why, for reports; borrowed */
 } tool_mode;
+
+ckpt_dtype tool_dtype(sexp_dtype dtype); /* of a parameter or state */
+
+/* The choices object of a run on a device that makes none, owned, and its digest. NULL: out of memory. */
+char *tool_choices_make(char digest_out[CKPT_SHA256_TEXT], const char *device, const char *identity,
+                        const tool_mode *mode);
 
 /* Fills everything but the position and the tensors' bytes. slug_base NULL: the stem of the file's name; slug:
  * of the run that goes on, NULL: a new one.

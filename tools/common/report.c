@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "failure.h"
 #include "format.h"
 
 static const char *base_name(const char *path) {
@@ -23,9 +24,7 @@ static void say_experiment(FILE *to, const char *path, const sexp_description *a
       fprintf(to, "%-19s %s = %s (%s)\n", "knob", about->knobs[i].name, about->knobs[i].value, about->knobs[i].source);
 }
 
-static void say_data(FILE *to, const sexp_run *run) {
-  const sexp_data_info *datas = NULL;
-  size_t n = sexp_run_datas(run, &datas);
+static void say_data(FILE *to, const sexp_data_info *datas, size_t n) {
   char records[32];
   for (size_t i = 0; i < n; i++)
     fprintf(to, "%-19s %s: %s, %s record%s, %s\n", "data", datas[i].name, base_name(datas[i].path),
@@ -41,19 +40,17 @@ static void say_model(FILE *to, const sexp_description *about) {
   fputc('\n', to);
 }
 
-static void say_reproduction(FILE *to, const tool_experiment *experiment, const tool_mode *mode) {
+static void say_reproduction(FILE *to, const char *choices_digest, const tool_mode *mode) {
   fprintf(to, "%-19s %s%s%s\n", "determinism", mode->determinism, mode->strict ? ", --deterministic" : "",
           mode->portable ? ", --portable" : "");
-  fprintf(to, "%-19s none to make on a CPU; digest %s\n", "choices", experiment->choices_digest);
+  fprintf(to, "%-19s none to make on a CPU; digest %s\n", "choices", choices_digest);
 }
 
-static void say_device(FILE *to, const sexp_run *run) {
-  sexp_engine engine;
-  sexp_run_engine(run, &engine);
-  fprintf(to, "%-19s cpu, %d thread%s, %s\n", "device", engine.threads, tool_plural(engine.threads), engine.simd);
+static void say_device(FILE *to, const sexp_engine *engine) {
+  fprintf(to, "%-19s cpu, %d thread%s, %s\n", "device", engine->threads, tool_plural(engine->threads), engine->simd);
 }
 
-static void say_machine(FILE *to, const sexp_description *about, const sexp_run *run, int64_t copy_bytes) {
+static void say_machine(FILE *to, const sexp_description *about, const sexp_engine *engine, int64_t copy_bytes) {
   char built[32], nodes[32], bytes[32], bound[32];
   fprintf(to, "%-19s %s nodes, %s after optimization, %s group%s, ", "graph", tool_grouped(built, about->n_nodes_built),
           tool_grouped(nodes, about->n_nodes), tool_grouped(bytes, about->n_groups), tool_plural(about->n_groups));
@@ -63,7 +60,7 @@ static void say_machine(FILE *to, const sexp_description *about, const sexp_run 
           tool_bytes(bound, about->step_bytes_bound), tool_bytes(nodes, about->parameter_bytes + about->state_bytes));
   if (copy_bytes) fprintf(to, "; a checkpoint's copy %s", tool_bytes(bytes, copy_bytes));
   fputc('\n', to);
-  say_device(to, run);
+  say_device(to, engine);
 }
 
 static bool is_chosen(const char *name, const char *const *evals, size_t n_evals) {
@@ -76,7 +73,11 @@ void tool_report_evaluation(FILE *to, const char *path, const sexp_program *prog
                             const tool_experiment *experiment, const char *const *evals, size_t n_evals,
                             const tool_mode *mode) {
   const sexp_description *about = sexp_program_describe(program);
+  const sexp_data_info *datas = NULL;
+  size_t n_datas = sexp_run_datas(run, &datas);
   sexp_description held = *about;
+  sexp_engine engine;
+  sexp_run_engine(run, &engine);
   held.state_bytes = 0; /* the optimizer's are not held */
   say_experiment(to, path, about);
   for (size_t i = 0; i < about->n_evals; i++) {
@@ -86,32 +87,57 @@ void tool_report_evaluation(FILE *to, const char *path, const sexp_program *prog
     for (size_t m = 0; m < eval->n_metrics; m++) fprintf(to, "%s %s", m ? "," : "", eval->metrics[m]);
     fputc('\n', to);
   }
-  say_data(to, run);
+  say_data(to, datas, n_datas);
   say_model(to, &held);
-  say_device(to, run);
-  say_reproduction(to, experiment, mode);
+  say_device(to, &engine);
+  say_reproduction(to, experiment->choices_digest, mode);
   fputc('\n', to);
   fflush(to);
 }
 
-bool tool_report_make(tool_report *report, const char *path, const sexp_program *program, const sexp_run *run,
-                      const tool_experiment *experiment, const tool_mode *mode, int64_t copy_bytes) {
-  const sexp_description *about = sexp_program_describe(program);
+bool tool_report_program(tool_report *report, const tool_report_facts *facts) {
+  const sexp_description *about = sexp_program_describe(facts->program);
   size_t n_text = 0, n_machine = 0;
   *report = (tool_report){NULL, NULL};
   FILE *text = open_memstream(&report->text, &n_text);
   FILE *machine = open_memstream(&report->machine, &n_machine);
   if (text) {
-    say_experiment(text, path, about);
-    say_data(text, run);
+    say_experiment(text, facts->path, about);
+    say_data(text, facts->datas, facts->n_datas);
     say_model(text, about);
-    say_reproduction(text, experiment, mode);
+    say_reproduction(text, facts->choices_digest, facts->mode);
   }
-  if (machine) say_machine(machine, about, run, copy_bytes);
+  if (machine) say_machine(machine, about, &facts->engine, facts->copy_bytes);
   bool good = text && machine && !ferror(text) && !ferror(machine);
   if (text && fclose(text) != 0) good = false;
   if (machine && fclose(machine) != 0) good = false;
   return good && report->text && report->machine;
+}
+
+bool tool_report_make(tool_report *report, const char *path, const sexp_program *program, const sexp_run *run,
+                      const tool_experiment *experiment, const tool_mode *mode, int64_t copy_bytes) {
+  tool_report_facts facts = {.path = path,
+                             .program = program,
+                             .choices_digest = experiment->choices_digest,
+                             .mode = mode,
+                             .copy_bytes = copy_bytes};
+  facts.n_datas = sexp_run_datas(run, &facts.datas);
+  sexp_run_engine(run, &facts.engine);
+  return tool_report_program(report, &facts);
+}
+
+int tool_report_fits(sexp_program *program, double allowed_gib, int64_t copy_bytes) {
+  const sexp_description *about = sexp_program_describe(program);
+  int64_t state = 2 * (about->parameter_bytes + about->state_bytes), need = state + about->step_bytes + copy_bytes;
+  double allowed = allowed_gib * 1073741824.0;
+  if (allowed <= 0 || (double)need <= allowed) return TOOL_DONE;
+  char all[32], of[32], step[32], kept[32], copied[32];
+  const char *largest = sexp_program_text(program, "largest");
+  return tool_fail(TOOL_INPUT, TOOL_E_DEVICE_MEMORY,
+                   "the run needs %s, SEXPGPU_MEMORY allows %s: parameters and state, held twice, %s; a step %s; a "
+                   "checkpoint's copy %s\n%s",
+                   tool_bytes(all, need), tool_bytes(of, (int64_t)allowed), tool_bytes(kept, state),
+                   tool_bytes(step, about->step_bytes), tool_bytes(copied, copy_bytes), largest ? largest : "");
 }
 
 /* The last two lines of the first part end the report. */

@@ -6,18 +6,9 @@
 #include <unistd.h>
 
 #include "../common/failure.h"
+#include "../common/lost_pages.h"
 #include "../common/stop.h"
 #include "place.h"
-
-/* A mapped file that another program cuts off while it is read leaves pages without a file behind them. */
-static void on_lost_pages(int number) {
-  static const char words[] =
-      "E-DATA-103: a file was cut off while it was read\n"
-      "  hint: write a new file and rename it over the old one while nothing reads it\n";
-  (void)number;
-  if (write(STDERR_FILENO, words, sizeof words - 1) < 0) _exit(TOOL_STORAGE);
-  _exit(TOOL_STORAGE);
-}
 
 static int evaluate(const evaluate_settings *settings) {
   evaluator e = {.settings = settings, .sink = {.fd = -1}};
@@ -44,7 +35,7 @@ static int end(int status) {
 int main(int argc, char **argv) {
   evaluate_settings settings;
   bool exit_now = false;
-  signal(SIGBUS, on_lost_pages);
+  tool_lost_pages_catch();
   signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit of its size is an error of its write */
   int status = evaluate_settings_read(&settings, argc, argv, &exit_now);
   if (!status && !exit_now) status = evaluate(&settings);

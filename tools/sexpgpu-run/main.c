@@ -9,6 +9,7 @@
 #include "../common/failure.h"
 #include "../common/format.h"
 #include "../common/host.h"
+#include "../common/lost_pages.h"
 #include "../common/messages.h"
 #include "checkpoints.h"
 #include "train.h"
@@ -31,20 +32,8 @@ static int compile(training *t) {
   return status == SEXP_OK ? TOOL_DONE : tool_fail_sexp(status, t->messages);
 }
 
-/* What SEXPGPU_MEMORY allows against what the run will take. */
 static int check_memory(const training *t) {
-  const sexp_description *about = sexp_program_describe(t->program);
-  int64_t state = 2 * (about->parameter_bytes + about->state_bytes), copy = checkpoints_copy_bytes(t);
-  int64_t need = state + about->step_bytes + copy;
-  double allowed = t->settings->memory_gib * 1073741824.0;
-  if (allowed <= 0 || (double)need <= allowed) return TOOL_DONE;
-  char all[32], of[32], step[32], kept[32], copied[32];
-  const char *largest = sexp_program_text(t->program, "largest");
-  return tool_fail(TOOL_INPUT, TOOL_E_DEVICE_MEMORY,
-                   "the run needs %s, SEXPGPU_MEMORY allows %s: parameters and state, held twice, %s; a step %s; a "
-                   "checkpoint's copy %s\n%s",
-                   tool_bytes(all, need), tool_bytes(of, (int64_t)allowed), tool_bytes(kept, state),
-                   tool_bytes(step, about->step_bytes), tool_bytes(copied, copy), largest ? largest : "");
+  return tool_report_fits(t->program, t->settings->memory_gib, checkpoints_copy_bytes(t));
 }
 
 static int load(training *t) {
@@ -214,20 +203,10 @@ static void release(training *t) {
   tool_credentials_free(&t->credentials);
 }
 
-/* A mapped data file that another program cuts off while it is read leaves pages without a file behind them. */
-static void on_lost_pages(int number) {
-  static const char words[] =
-      "E-DATA-103: a data file was cut off while it was read\n"
-      "  hint: write a new file and rename it over the old one while nothing reads it\n";
-  (void)number;
-  if (write(STDERR_FILENO, words, sizeof words - 1) < 0) _exit(TOOL_STORAGE);
-  _exit(TOOL_STORAGE);
-}
-
 int main(int argc, char **argv) {
   run_settings settings;
   bool exit_now = false;
-  signal(SIGBUS, on_lost_pages);
+  tool_lost_pages_catch();
   signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit of its size is an error of its write */
   int status = run_settings_read(&settings, argc, argv, &exit_now);
   if (!status && !exit_now) {

@@ -1,0 +1,29 @@
+/* A compiled experiment and all that is known of how it would be computed here. */
+#ifndef EXPLANATION_H
+#define EXPLANATION_H
+
+#include "../common/experiment.h"
+#include "../common/host.h"
+#include "../common/kept.h"
+#include "../common/pinning.h"
+#include "settings.h"
+
+typedef struct explanation {
+  const explain_settings *settings;
+  tool_credentials credentials;
+  tool_files files;
+  tool_kept *kept;
+  sexp_host host;
+  sexp_program *program;
+  sexp_messages *messages;
+  tool_pinning pinning;
+  tool_mode mode;
+  sexp_engine engine; /* of the run that is explained */
+  char *choices;      /* its choices object */
+  char choices_digest[CKPT_SHA256_TEXT];
+} explanation;
+
+/* One JSON object (docs/schema/explain.json) on standard output. The exit status of a failure, printed. */
+int explanation_print_json(const explanation *e);
+
+#endif

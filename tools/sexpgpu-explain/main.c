@@ -1,0 +1,149 @@
+/* sexpgpu-explain: how an experiment will be computed. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../common/failure.h"
+#include "../common/lost_pages.h"
+#include "../common/messages.h"
+#include "../common/report.h"
+#include "explanation.h"
+
+static int open_host(explanation *e) {
+  e->files.credentials = &e->credentials;
+  const sexp_host inner = tool_host(&e->files);
+  e->kept = tool_kept_new(&inner);
+  if (!e->kept) return tool_no_memory();
+  e->host = tool_kept_host(e->kept);
+  return TOOL_DONE;
+}
+
+static int compile(explanation *e) {
+  const explain_settings *s = e->settings;
+  sexp_options options = SEXP_OPTIONS_DEFAULT;
+  options.run = s->run;
+  options.variant = s->variant;
+  options.sets = s->sets.items;
+  options.n_sets = s->sets.n;
+  options.steps = s->steps;
+  options.eval_every = s->eval_every;
+  options.diagnostics = s->diagnostics.n ? s->diagnostics.items : NULL;
+  options.n_diagnostics = s->diagnostics.n;
+  options.eval_limit = s->eval_limit;
+  options.optimize = s->optimize;
+  options.dump_after = s->after;
+  sexp_status status = sexp_compile(&e->program, &e->messages, s->file, &options, &e->host);
+  tool_kept_settle(e->kept);
+  if (status != SEXP_OK) return tool_fail_sexp(status, e->messages);
+  tool_print_messages(e->messages);
+  return TOOL_DONE;
+}
+
+static int open_choices(explanation *e) {
+  const explain_settings *s = e->settings;
+  const tool_pinning_options options = {
+      .choices = s->choices, .node_gradients = s->node_gradients, .strict = s->strict};
+  return tool_pinning_open(&e->pinning, &options, &e->credentials);
+}
+
+/* The device, the level and the choices of the run. */
+static int choose(explanation *e) {
+  const explain_settings *s = e->settings;
+  const char *identity = sexp_program_describe(e->program)->identity;
+  sexp_processor cpu;
+  sexp_processor_look(&cpu);
+  e->engine = (sexp_engine){.device = SEXP_DEVICE_CPU,
+                            .simd = s->simd ? s->simd : cpu.simd,
+                            .threads = s->threads ? (int)(s->threads > 1024 ? 1024 : s->threads) : cpu.threads};
+  int status = tool_pinning_take(&e->pinning, e->engine.device, identity, NULL);
+  if (status) return status;
+  e->mode = (tool_mode){s->strict, s->portable, e->pinning.determinism};
+  e->choices = tool_choices_make(e->choices_digest, e->engine.device, identity, &e->mode);
+  return e->choices ? TOOL_DONE : tool_no_memory();
+}
+
+/* ---- outputs ---- */
+
+static int print_text(const explanation *e, const char *what) {
+  const char *text = sexp_program_text(e->program, what);
+  if (!text) return tool_no_memory();
+  fputs(text, stdout);
+  return TOOL_DONE;
+}
+
+/* Every product and convolution, then with SEXPGPU_EXPLAIN every launch. */
+static char *make_details(const explanation *e) {
+  const char *products = sexp_program_text(e->program, "report"), *launches = "";
+  if (e->settings->explain_what) launches = sexp_program_text(e->program, "plan");
+  size_t n = products && launches ? strlen(products) + strlen(launches) + 1 : 0;
+  char *details = n ? malloc(n) : NULL;
+  if (details) snprintf(details, n, "%s%s", products, launches);
+  return details;
+}
+
+static int print_report(const explanation *e) {
+  const sexp_description *about = sexp_program_describe(e->program);
+  const tool_report_facts facts = {.path = e->settings->file,
+                                   .program = e->program,
+                                   .datas = about->datas,
+                                   .n_datas = about->n_datas,
+                                   .engine = e->engine,
+                                   .choices_digest = e->choices_digest,
+                                   .mode = &e->mode};
+  tool_report report;
+  bool made = tool_report_program(&report, &facts);
+  char *details = made ? make_details(e) : NULL;
+  if (details) tool_report_print(&report, details, stdout);
+  tool_report_free(&report);
+  free(details);
+  return details ? TOOL_DONE : tool_no_memory();
+}
+
+static int print(const explanation *e) {
+  const explain_settings *s = e->settings;
+  if (s->json) return explanation_print_json(e);
+  if (s->report) return print_report(e);
+  return print_text(e, s->ir ? "ir" : s->plan ? "plan" : s->dot ? "dot" : "dump");
+}
+
+static int explain(explanation *e) {
+  int status = TOOL_DONE;
+  tool_credentials_read(&e->credentials);
+  if ((status = open_choices(e)) || (status = open_host(e)) || (status = compile(e))) return status;
+  if ((status = choose(e)) || (status = tool_report_fits(e->program, e->settings->memory_gib, 0))) return status;
+  return print(e);
+}
+
+static void release(explanation *e) {
+  free(e->choices);
+  sexp_program_free(e->program);
+  sexp_messages_free(e->messages);
+  tool_kept_free(e->kept);
+  tool_files_free(&e->files);
+  tool_pinning_free(&e->pinning);
+  tool_credentials_free(&e->credentials);
+}
+
+/* An error that came first keeps its status: it has been told. */
+static int end(int status) {
+  errno = 0;
+  if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+  int failed = tool_fail(TOOL_STORAGE, TOOL_E_ENV_OUTPUT, "standard output cannot be written%s%s", errno ? ": " : "",
+                         errno ? strerror(errno) : "");
+  return status ? status : failed;
+}
+
+int main(int argc, char **argv) {
+  explain_settings settings;
+  bool exit_now = false;
+  tool_lost_pages_catch();
+  int status = explain_settings_read(&settings, argc, argv, &exit_now);
+  if (!status && !exit_now) {
+    explanation e = {.settings = &settings};
+    status = explain(&e);
+    release(&e);
+  }
+  explain_settings_free(&settings);
+  return end(status);
+}
