@@ -56,6 +56,12 @@ def steady(text):
     return "\n".join(line for line in text.splitlines() if json.loads(line)["record"] != "timing")
 
 
+def is_sanitized():
+    """Whether the build is AddressSanitizer's: it needs an address space of its own, and its libraries their program."""
+    so = os.path.join(BUILD, "lib", "libchoices.so")
+    return b"__asan_init" in subprocess.run(["nm", "-D", so], capture_output=True).stdout
+
+
 def main():
     failed = 0
     for function in TESTS:

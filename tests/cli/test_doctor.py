@@ -157,7 +157,7 @@ def looks_at_the_store(folder):
     expect_finding(found, "store", "ok", f"{path} is not made yet")
     expect_finding(found, "cache", "ok", f"{folder}/cache/sexpgpu, not made yet")
     expect(not os.path.exists(f"{folder}/cache"), "it was made")
-    if not build_is_sanitized():
+    if not is_sanitized():
         make_store(path)
         found = look(folder, env=env, status=0)
         expect_finding(found, "store", "ok", f"{path}, 0 choices of 0 devices, WAL")
@@ -171,11 +171,6 @@ def looks_at_the_store(folder):
         f.write(b"no store at all" * 100)
     expect_finding(look(folder, env=env, status=1), "store", "fail", "E-CHOICE-", path)
     expect_finding(look(folder, env={"SEXPGPU_CHOICES_SYSTEM": path}, status=0), "store", "warn", "E-CHOICE-", path)
-
-
-def build_is_sanitized():
-    """Its library cannot be loaded into a process that is not."""
-    return b"__asan_init" in subprocess.run(["nm", "-D", os.path.join(BUILD, "lib", "libchoices.so")], capture_output=True).stdout
 
 
 @test
