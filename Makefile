@@ -74,7 +74,7 @@ LIBSEXP_HEADERS := libsexp/sexp.h libsexp/sexp_explain.h
 PRELUDE := $(sort $(wildcard libsexp/lang/prelude/*.sexp))
 
 LIBCKPT_SOURCES := \
-  libckpt/arrays.c libckpt/beside.c libckpt/canonical.c libckpt/checkpoint.c libckpt/checkpoint_open.c libckpt/compare.c libckpt/copy.c libckpt/digest.c \
+  libckpt/arrays.c libckpt/beside.c libckpt/canonical.c libckpt/checkpoint.c libckpt/checkpoint_open.c libckpt/compare.c libckpt/compare_lanes.c libckpt/copy.c libckpt/digest.c \
   libckpt/directory.c libckpt/dtype.c libckpt/error.c libckpt/experiment_read.c libckpt/experiment_write.c \
   libckpt/file.c libckpt/files.c libckpt/folder.c libckpt/gzip.c libckpt/json_get.c libckpt/json_read.c libckpt/json_write.c libckpt/lane.c \
   libckpt/location.c libckpt/manifest.c libckpt/npy.c libckpt/npz.c libckpt/object.c libckpt/output.c \

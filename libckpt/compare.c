@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compare_lanes.h"
 #include "dtype.h"
 #include "error.h"
 #include "file.h"
@@ -109,6 +110,14 @@ static comparer *const comparers[CKPT_N_DTYPES] = {
     [CKPT_I32] = compare_i32,   [CKPT_F32] = compare_f32, [CKPT_U64] = compare_u64,   [CKPT_I64] = compare_i64,
     [CKPT_F64] = compare_f64};
 
+/* The first difference is looked for one by one; from then on its index does not matter. */
+static void compare_chunk(ckpt_difference *out, const unsigned char *left, const unsigned char *right, size_t n,
+                          ckpt_dtype dtype, uint64_t first) {
+  size_t width = ckpt_dtype_n_bytes(dtype), fast = dtype == CKPT_F32 && out->n_differing ? n / CK_LANES * CK_LANES : 0;
+  if (fast) ck_compare_lanes_f32(out, left, right, fast);
+  comparers[dtype](out, left + fast * width, right + fast * width, n - fast, first + fast);
+}
+
 /* Most of two tensors that are nearly equal lies in equal chunks. */
 static void compare_block(ckpt_difference *out, const unsigned char *left, const unsigned char *right, size_t n_bytes,
                           ckpt_dtype dtype, uint64_t first) {
@@ -117,7 +126,7 @@ static void compare_block(ckpt_difference *out, const unsigned char *left, const
   for (size_t at = 0; at < n_bytes; at += CHUNK_BYTES) {
     size_t n = n_bytes - at < CHUNK_BYTES ? n_bytes - at : CHUNK_BYTES;
     if (memcmp(left + at, right + at, n) != 0)
-      comparers[dtype](out, left + at, right + at, n / width, first + at / width);
+      compare_chunk(out, left + at, right + at, n / width, dtype, first + at / width);
   }
 }
 

@@ -131,6 +131,40 @@ static void ulps_are_places_in_order(void **state) {
     }
 }
 
+/* Every kind of pair of floats among its like, whole and one at a time: the same answers. */
+static void many_elements_are_compared_as_single_ones(void **state) {
+  (void)state;
+  enum { N = 5003 };
+  static const uint32_t special[] = {0,          0x80000000, 1,          0x80000001, 0x7f7fffff,
+                                     0xff7fffff, 0x7f800000, 0xff800000, 0x7f800001, 0xffc00000,
+                                     0x3f800000, 0x3f800001, 0xbf800000, 0x00800000};
+  enum { N_SPECIAL = sizeof special / sizeof *special };
+  static uint32_t left[N], right[N];
+  ckpt_difference sum = {0};
+  for (uint32_t i = 0; i < N; i++) {
+    left[i] = i % 3 ? special[i % N_SPECIAL] : i * 2654435761u;
+    right[i] = i % 5 ? special[i / N_SPECIAL % N_SPECIAL] : i * 2246822519u + 7;
+    ckpt_difference one = compare(CKPT_F32, &left[i], &right[i], 1);
+    if (one.n_differing && !sum.n_differing) sum.first = i;
+    sum.n_differing += one.n_differing;
+    sum.n_nan += one.n_nan;
+    if (one.max_ulps > sum.max_ulps) sum.max_ulps = one.max_ulps;
+    if (one.max_value > sum.max_value && one.max_value < HUGE_VAL) sum.max_value = one.max_value;
+    if (one.max_value == HUGE_VAL) left[i] = right[i] = 0, sum.n_differing--, sum.n_nan -= one.n_nan;
+  }
+  sum.max_ulps = 0;
+  for (uint32_t i = 0; i < N; i++) {
+    uint64_t ulps = compare(CKPT_F32, &left[i], &right[i], 1).max_ulps;
+    if (ulps > sum.max_ulps) sum.max_ulps = ulps;
+  }
+  ckpt_difference found = compare(CKPT_F32, left, right, N);
+  assert_int_equal(found.n_differing, sum.n_differing);
+  assert_int_equal(found.n_nan, sum.n_nan);
+  assert_int_equal(found.max_ulps, sum.max_ulps);
+  assert_true(found.max_value == sum.max_value);
+  assert_int_equal(found.first, sum.first);
+}
+
 /* Blocks: differences at the borders of what is read and compared at a time. */
 static void places_in_a_large_tensor(void **state) {
   (void)state;
@@ -177,6 +211,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(single_elements),
       cmocka_unit_test(ulps_are_places_in_order),
+      cmocka_unit_test(many_elements_are_compared_as_single_ones),
       cmocka_unit_test(places_in_a_large_tensor),
       cmocka_unit_test(refusals),
   };
