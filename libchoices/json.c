@@ -35,15 +35,15 @@ choices_status ch_json_next(json_t **out, const char *name, const char *bytes, s
   const char *start = bytes + *at;
   *out = json_loadb(start, n_bytes - *at, JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, &refused);
   if (!*out && (!refused.text[0] || json_error_code(&refused) == json_error_out_of_memory)) return ch_no_memory(error);
-  size_t line = count_lines(bytes, *at);
   if (!*out) {
-    line += refused.line > 1 ? (size_t)refused.line - 1 : 0;
+    size_t line = count_lines(bytes, *at) + (refused.line > 1 ? (size_t)refused.line - 1 : 0);
     return ch_fail(error, CH_E_RECORD_FORMAT, name, 0, "line %zu: expected JSON; %s", line, refused.text);
   }
   if (too_deep(*out, CH_JSON_DEPTH)) {
     json_decref(*out);
     *out = NULL;
-    return ch_fail(error, CH_E_RECORD_FORMAT, name, 0, "line %zu: found more than %d levels", line, CH_JSON_DEPTH);
+    return ch_fail(error, CH_E_RECORD_FORMAT, name, 0, "line %zu: found more than %d levels", count_lines(bytes, *at),
+                   CH_JSON_DEPTH);
   }
   *at += (size_t)refused.position;
   while (*at < n_bytes && bytes[*at] && strchr(" \t\r\n", bytes[*at])) ++*at;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """sexpgpu-choices as a user meets it: the store, its exports, differences, and what goes wrong."""
-import hashlib, json, os, pty, re, resource, signal, sqlite3, subprocess, sys
+import hashlib, json, os, pty, re, resource, signal, sqlite3, subprocess, sys, time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import *
@@ -165,6 +165,15 @@ def two_machines_compare_with_diff(folder):
     result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=environment())
     expect(result.returncode == 1 and result.stdout ==
            "5c5\n< " + exported(MINE[4]) + "---\n> " + exported({**MINE[4], "value": 2}), result.stdout)
+
+
+@test
+def time_goes_with_the_number_of_rows(folder):
+    text = exported(MINE[0], *(choice("product", f"k{i:06}" + "x" * 200, "v") for i in range(60000)))
+    begin = time.monotonic()
+    good(folder, "import", "-q", input=text)
+    expect(good(folder, "export") == text)
+    expect(time.monotonic() - begin < 30, time.monotonic() - begin)
 
 
 @test
