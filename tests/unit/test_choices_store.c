@@ -125,13 +125,15 @@ static void each_field_of_a_key_counts(void **state) {
   choices_store_close(store);
 }
 
+#define CONVOLUTION                                                                                                \
+  "Weight Spec { batch: 512, height: 8, width: 8, channels: 256, kh: 3, kw: 3, out: 512, stride: 1, padding: 1 } " \
+  "bf16"
+
 /* Every member of a key's text is part of the text. */
 static void each_member_of_a_text_counts(void **state) {
   (void)state;
-  static const char *const texts[] = {
-      "Weight Spec { batch: 512, height: 8, width: 8, channels: 256, kh: 3, kw: 3, out: 512, stride: 1, padding: 1 } "
-      "bf16",
-      "Product { batch: 1, m: 768, n: 3072, k: 65536, a: n, b: t } f32", "graph sha256:12 candidates 1 2 4"};
+  static const char *const texts[] = {CONVOLUTION, "Product { batch: 1, m: 768, n: 3072, k: 65536, a: n, b: t } f32",
+                                      "graph sha256:12 candidates 1 2 4"};
   choices_store *store = store_test_open("text.db", CHOICES_USE);
   for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
     choices_key key = store_test_engine;
