@@ -287,7 +287,9 @@ LOAD = """(defknob file "w.safetensors")
   :loss (let ((w (param "w" [2 3] :load (weights file "a/w")))) (sum (* w w))))
 (defrun narrow :seed 1 :steps 4 :checkpoint-every 2 :optimizer (sgd :lr 0.1)
   :loss (let ((h (cast (param "h" [4] :dtype bf16 :load (weights file)) f32)) (f (cast (param "f" [4] :dtype f16 :load (weights file)) f32)))
-    (sum (* h f))))"""
+    (sum (* h f))))
+(defrun widened :seed 1 :steps 4 :checkpoint-every 2 :optimizer (sgd :lr 0.1)
+  :loss (sum (* (param "h" [4] :load (weights file "h" :dtype bf16)) (param "f" [4] :load (weights file "f" :dtype f16)))))"""
 
 
 @storage
@@ -304,7 +306,7 @@ def weights_are_loaded_from_storage(folder):
     index = {"metadata": {}, "weight_map": {path: name for name, tensors in shards.items() for path in tensors}}
     DATA.put(BUCKETS["data"], "models/m.safetensors.index.json", json.dumps(index).encode())
     path = write(f"{folder}/e.sexp", LOAD)
-    for name in ("single", "narrow"):
+    for name in ("single", "narrow", "widened"):
         here = good(run(path, "--quiet", "--run", name, "--metrics", "stdout", "--checkpoint-dir", f"{folder}/{name}"))
         for file in ("w.safetensors", "m.safetensors.index.json"):
             place = f"{PLACE}/{name}-{file[0]}"

@@ -298,7 +298,7 @@ def a_tool_killed_at_any_moment_leaves_nothing_wrong(folder):
         for future in [pool.submit(one, item) for item in enumerate(moments)]:
             future.result()
     print(f"killed at {len(moments)} moments:", dict(seen))
-    expect(seen["killed"] >= len(moments) // 3, dict(seen))
+    expect(seen["killed"] > 0, dict(seen))
 
 
 @storage

@@ -101,7 +101,9 @@ def servers_end_with_a_killed_test(_):
     while any(os.path.exists(f"/proc/{server}") for server in servers):
         expect(time.monotonic() < until, "servers outlived the test")
         time.sleep(0.01)
-    subprocess.run(["rm", "-rf", folder], check=True)
+    expect(os.path.isdir(folder) and os.path.isdir(SERVER.folder))
+    swift.remove_remains(SERVERS)
+    expect(not os.path.exists(folder) and os.path.isdir(SERVER.folder), "only what nobody uses goes")
 
 
 @test

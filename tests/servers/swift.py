@@ -6,7 +6,7 @@ and a file system with user extended attributes; no root, nothing of /etc/swift,
     /usr/bin/python3 tests/servers/swift.py        # by hand: prints the variables to export; Control-C ends it
 
 The servers are Swift's own: proxy with s3api and tempauth, account, container, object."""
-import atexit, json, os, random, shutil, signal, socket, subprocess, sys, tempfile, time
+import atexit, fcntl, json, os, random, shutil, signal, socket, subprocess, sys, tempfile, time
 
 USERS = {  # role -> access key id, secret access key
     "data": ("reader:data", "Data/Secret+of0the1tests2never3to4be5printed"),
@@ -67,13 +67,31 @@ def make_certificates(folder, names):
             "-sha256", "-extfile", "server.ext", "-out", "server.pem")
 
 
+def remove_remains(folder):
+    """What tests that were killed have left: nobody holds its lock."""
+    for name in os.listdir(folder):
+        if not name.startswith("swift-"):
+            continue
+        try:
+            with open(os.path.join(folder, name, "lock")) as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+        except OSError:
+            pass
+
+
 class Swift:
     """endpoint, port; with tls also tls_endpoint, tls_port and ca_file. s3.Client makes buckets and looks inside."""
 
     def __init__(self, folder, tls=False, names=()):
         """Starts, in a new directory of `folder`. names: host names of the certificate besides localhost."""
         os.makedirs(folder, exist_ok=True)
-        self.folder = tempfile.mkdtemp(prefix="swift-", dir=os.path.abspath(folder))
+        remove_remains(folder)
+        new = tempfile.mkdtemp(prefix="new-", dir=os.path.abspath(folder))
+        self.folder = os.path.join(os.path.dirname(new), "swift-" + os.path.basename(new)[4:])
+        self.lock = open(os.path.join(new, "lock"), "w")
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        os.rename(new, self.folder)  # with its lock held
         self.kinds = [*STORAGE, "proxy"] + (["proxy-tls"] if tls else [])
         self.launcher, self.servers, self.owner = None, {}, os.getpid()
         os.makedirs(os.path.join(self.folder, "devices", "disk"))
@@ -183,6 +201,7 @@ class Swift:
         """Ends the servers and removes all that they stored."""
         if self.owner == os.getpid():
             self.end()
+            self.lock.close()
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self):
