@@ -278,6 +278,11 @@ def checks_every_variable(folder):
         expect_finding(look(folder, env={**good, name: value}, status=1), "environment", "fail", f'E-ENV-001: {name}: found "{value}"')
         run = tool(os.path.join(EXAMPLES, "linear", "linear.sexp"), "--steps", "1", env={name: value})
         expect(run.returncode in (2, 5) and any(c in run.stderr for c in ("E-ENV-001: " + name, "E-DEVICE-001", "E-METRIC-001")), "a run takes it:", name, value, run.stderr)
+    syvain = {"SEXPGPU_METRICS": "syvain:f", "SYVAIN_METRICS_URL": "https://metrics.example/", "SYVAIN_METRICS_API_KEY": SECRET}
+    look(folder, env=syvain, status=0)
+    expect_finding(look(folder, env={**syvain, "SEXPGPU_METRICS": "syvain"}, status=1), "environment", "fail", "E-METRIC-005", "SYVAIN_METRICS_FOLDER_ID")
+    expect_finding(look(folder, env={**syvain, "SYVAIN_METRICS_URL": "http://metrics.example/"}, status=1), "environment", "fail",
+                   "E-ENV-001: SYVAIN_METRICS_URL")
     for choices in ("fresh", "fresh:stacking", "some/record.json", "-"):
         look(folder, env={"SEXPGPU_CHOICES": choices, "SEXPGPU_NODE_GRADIENTS": "bf16"}, status=0)
     expect_finding(look(folder, env={"SEXPGPU_CHOICES": "fresh:nothing"}, status=1), "environment", "fail", "E-CHOICE-022: SEXPGPU_CHOICES")

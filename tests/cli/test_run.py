@@ -58,7 +58,6 @@ def wrong_usage_is_refused_by_name(folder):
         (["--digest", "10", LINEAR], "E-ENV-002", "every=N"), ([], "E-ENV-004", "found 0 files"),
         ([LINEAR, LINEAR], "E-ENV-004", "found 2 files"), 
         (["--metrics", "csv:x", LINEAR], "E-METRIC-001", "csv:x"),
-        (["--metrics", "syvain", LINEAR], "E-ENV-003", "syvain"),
     ]:
         expect_failure(tool(*arguments), 2, code, words)
     expect_failure(tool("--device", "cuda", LINEAR), 5, "E-DEVICE-001", "cuda")

@@ -2,30 +2,14 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "failure.h"
-
-static char *join(const char *directory, const char *rest) {
-  size_t n = strlen(directory) + strlen(rest) + 1;
-  char *path = malloc(n);
-  if (!path) exit(tool_no_memory());
-  snprintf(path, n, "%s%s", directory, rest);
-  return path;
-}
-
-static const char *variable(const char *name) {
-  const char *value = getenv(name);
-  return value && value[0] ? value : NULL;
-}
+#include "paths.h"
 
 void tool_store_find(tool_store_place *place) {
-  const char *cache = variable("XDG_CACHE_HOME"), *home = variable("HOME");
-  *place = (tool_store_place){NULL, variable("SEXPGPU_CHOICES_SYSTEM")};
-  if (cache && cache[0] == '/')
-    place->path = join(cache, "/sexpgpu/choices.db");
-  else if (home)
-    place->path = join(home, "/.cache/sexpgpu/choices.db");
+  const char *system = getenv("SEXPGPU_CHOICES_SYSTEM");
+  *place = (tool_store_place){NULL, system && system[0] ? system : NULL};
+  if (!tool_cache_path(&place->path, "sexpgpu/choices.db")) exit(tool_no_memory());
 }
 
 void tool_store_place_free(tool_store_place *place) {

@@ -2,7 +2,7 @@
 _sexpgpu_run() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
   case $before in
-    --metrics | -m) COMPREPLY=($(compgen -W 'stdout jsonl:' -- "$word")) ;;
+    --metrics | -m) COMPREPLY=($(compgen -W 'stdout jsonl: syvain' -- "$word")) ;;
     --device) COMPREPLY=($(compgen -W 'cpu' -- "$word")) ;;
     --checkpoint-dir | -c) COMPREPLY=($(compgen -d -- "$word")) ;;
     --digest) COMPREPLY=($(compgen -W 'every=' -- "$word")) ;;

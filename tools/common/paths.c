@@ -1,6 +1,6 @@
 #include "paths.h"
 
-#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,4 +49,16 @@ char *tool_path_from(const char *file, const char *path) {
   for (int i = 0; out && i < ups; i++) memcpy(out + 3 * i, "../", 3);
   if (out) memcpy(out + 3 * ups, path_part, n + 1);
   return out;
+}
+
+bool tool_cache_path(char **out, const char *rest) {
+  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  bool own = cache && cache[0] == '/';
+  const char *from = own ? cache : home;
+  *out = NULL;
+  if (!from || !from[0]) return true;
+  size_t room = strlen(from) + strlen("/.cache/") + strlen(rest) + 1;
+  *out = malloc(room);
+  if (*out) snprintf(*out, room, "%s/%s%s", from, own ? "" : ".cache/", rest);
+  return *out != NULL;
 }

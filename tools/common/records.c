@@ -28,7 +28,7 @@ static int end(tool_records *records) {
   size_t n_bytes = 0;
   const char *text = ckpt_json_text(records->json, &n_bytes);
   if (!text) return tool_fail(TOOL_STORAGE, TOOL_E_METRIC_WRITE, "a record cannot be written: out of memory");
-  return tool_sink_write(records->sink, text, n_bytes);
+  return tool_sink_write(records->sink, records->run, text, n_bytes);
 }
 
 int tool_record_manifest(tool_records *records, const ckpt_experiment *experiment) {

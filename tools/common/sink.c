@@ -45,13 +45,19 @@ static int open_file(tool_sink *sink, const char *path) {
   return status;
 }
 
+static int open_syvain(tool_sink *sink, const char *target) {
+  tool_syvain_settings settings;
+  ckpt_error error;
+  if (tool_syvain_read(&settings, target, &error) != CKPT_OK) return tool_fail_ckpt(&error);
+  sink->syvain = tool_syvain_open(&settings);
+  return sink->syvain ? TOOL_DONE : tool_no_memory();
+}
+
 int tool_sink_open(tool_sink *sink, const char *target) {
   *sink = (tool_sink){.fd = -1};
   if (!target) return TOOL_DONE;
   if (strncmp(target, "jsonl:", 6) == 0 && target[6]) return open_file(sink, target + 6);
-  if (strcmp(target, "syvain") == 0 || strncmp(target, "syvain:", 7) == 0)
-    return tool_fail(TOOL_INPUT, TOOL_E_ENV_LATER,
-                     "metrics target \"%s\": posting to a server is not part of this version", target);
+  if (tool_syvain_is(target)) return open_syvain(sink, target);
   if (strcmp(target, "stdout") != 0)
     return tool_fail(TOOL_INPUT, TOOL_E_METRIC_TARGET, "metrics target \"%s\" is unknown", target);
   *sink = (tool_sink){.fd = STDOUT_FILENO, .path = "standard output"};
@@ -124,8 +130,9 @@ int tool_sink_rewind(tool_sink *sink, const char *run, int64_t step, tool_held *
   return open_file(sink, sink->path);
 }
 
-int tool_sink_write(tool_sink *sink, const char *line, size_t n_bytes) {
+int tool_sink_write(tool_sink *sink, const char *run, const char *line, size_t n_bytes) {
   size_t done = 0;
+  if (sink->syvain) tool_syvain_write(sink->syvain, run, line, n_bytes);
   if (sink->failed) return TOOL_STORAGE;
   while (sink->fd >= 0 && done < n_bytes) {
     ssize_t n = write(sink->fd, line + done, n_bytes - done);
@@ -145,5 +152,7 @@ void tool_sink_sync(const tool_sink *sink) {
 
 void tool_sink_close(tool_sink *sink) {
   if (sink->fd > STDERR_FILENO) close(sink->fd);
+  tool_syvain_close(sink->syvain);
+  sink->syvain = NULL;
   sink->fd = -1;
 }

@@ -5,6 +5,7 @@
 #include "../common/choices.h"
 #include "../common/failure.h"
 #include "../common/settings.h"
+#include "../common/syvain.h"
 #include "doctor.h"
 
 extern char **environ;
@@ -25,7 +26,7 @@ static const struct {
     {"SEXPGPU_EVAL_LIMIT", TOOL_COUNT, NULL},
     {"SEXPGPU_EXPLAIN", TOOL_TEXT, " kernels"},
     {"SEXPGPU_MEMORY", TOOL_REAL, NULL},
-    {"SEXPGPU_METRICS", TOOL_TEXT, " stdout jsonl:PATH"},
+    {"SEXPGPU_METRICS", TOOL_TEXT, " stdout jsonl:PATH syvain syvain:FOLDER"},
     {"SEXPGPU_NODES", TOOL_LATER, NULL},
     {"SEXPGPU_NODE_GRADIENTS", TOOL_TEXT, " f32 bf16"},
     {"SEXPGPU_NODE_RANK", TOOL_LATER, NULL},
@@ -89,6 +90,14 @@ static void check_choices(variables *all, const char *value) {
   note(all, DOCTOR_FAIL, doctor_text("%s: SEXPGPU_CHOICES: %s", error.code, error.message));
 }
 
+/* Nothing is sent. */
+static void check_metrics(variables *all, const char *value) {
+  tool_syvain_settings settings;
+  ckpt_error error;
+  if (!tool_syvain_is(value) || tool_syvain_read(&settings, value, &error) == CKPT_OK) return;
+  note(all, DOCTOR_FAIL, doctor_text("%s: %s", error.code, error.message));
+}
+
 static void check_own(variables *all, size_t i, const char *value) {
   const char *expected = tool_setting_expected(own[i].kind, value);
   const char *words = own[i].values;
@@ -100,6 +109,8 @@ static void check_own(variables *all, size_t i, const char *value) {
     note(all, DOCTOR_FAIL, doctor_text("E-ENV-001: %s: found \"%s\", expected one of%s", own[i].name, value, words));
   else if (strcmp(own[i].name, "SEXPGPU_CHOICES") == 0)
     check_choices(all, value);
+  else if (strcmp(own[i].name, "SEXPGPU_METRICS") == 0)
+    check_metrics(all, value);
 }
 
 static void check_variable(variables *all, const char *name, const char *value) {

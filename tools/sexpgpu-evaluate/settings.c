@@ -18,7 +18,7 @@ static int read_table(evaluate_settings *s, int argc, char **argv, tool_list *op
       {"device", 0, "cpu", "SEXPGPU_DEVICE", TOOL_TEXT, &s->device, "the device; this version has cpu"},
       {"threads", 't', "N", NULL, TOOL_COUNT, &s->threads, "threads; all processors by default; same bits"},
       {"metrics", 'm', "TARGET", "SEXPGPU_METRICS", TOOL_TEXT, &s->metrics,
-       "jsonl:PATH or stdout, in place of a table"},
+       "jsonl:PATH, syvain, or stdout in place of a table"},
       {"status", 0, "PATH", "SEXPGPU_STATUS", TOOL_TEXT, &s->status, "a status file, replaced as it goes"},
       {"choices", 0, "RECORD", "SEXPGPU_CHOICES", TOOL_TEXT, &s->choices,
        "take a record's choices: a checkpoint, a file, -; or fresh"},

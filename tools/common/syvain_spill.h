@@ -1,0 +1,36 @@
+/* Batches that the service has not taken, in ${XDG_CACHE_HOME:-~/.cache}/sexpgpu/syvain/HASH, where HASH stands for the
+ * URL and the folder: files of one batch a line. Whoever has a file's lock (flock) may write or send it, so that the
+ * files of a process that lives are its own, and those of one that ended are everybody's. */
+#ifndef TOOL_SYVAIN_SPILL_H
+#define TOOL_SYVAIN_SPILL_H
+
+#include "syvain.h"
+
+typedef struct tool_spill {
+  char *directory; /* NULL: there is no place */
+  char *path;      /* of the file that is open; NULL: none is */
+  int fd;
+  int n_files;
+  char start[64]; /* names of this process's files begin so, and sort by time */
+} tool_spill;
+
+/* stream: what this process's files are told from others' by. False: out of memory. */
+bool tool_spill_init(tool_spill *spill, const tool_syvain_settings *settings, const char *stream);
+/* Adds a line, with its \n, whole or not at all; E-METRIC-008. */
+ckpt_status tool_spill_add(tool_spill *spill, const char *line, size_t n_bytes, ckpt_error *error);
+/* Makes the open file durable and leaves it to whoever comes. */
+void tool_spill_end(tool_spill *spill);
+void tool_spill_free(tool_spill *spill);
+
+typedef enum tool_sending {
+  TOOL_SENT, /* the line goes out of its file */
+  TOOL_LEFT, /* it stays, and the next is offered */
+  TOOL_STOP  /* it stays, as do all after it */
+} tool_sending;
+
+/* Offers every line of files that no process holds, the oldest file first, and takes out what was sent. TOOL_SENT: all
+ * was; else the strongest of the answers. */
+tool_sending tool_spill_send(const tool_spill *spill,
+                             tool_sending (*send)(void *context, const char *line, size_t n_bytes), void *context);
+
+#endif
