@@ -83,10 +83,12 @@ static bool compile_stages(compiler *c) {
 
 static bool compile_update(compiler *c) {
   sx_program *program = c->program;
-  bool fine = compile_unit(c, &c->compiled->update, "update", program->update);
-  return compile_diagnosed(c, &c->compiled->diagnosed_update, "update, diagnosed",
-                           sx_diagnose_update(program->update, program)) &&
-         fine;
+  sx_unit *update = &c->compiled->update, *diagnosed = &c->compiled->diagnosed_update;
+  bool fine = compile_unit(c, update, "update", program->update);
+  fine &= compile_diagnosed(c, diagnosed, "update, diagnosed", sx_diagnose_update(program->update, program));
+  if (fine && update->plan) update->in_place = sx_plan_in_place(update->plan, program->arena);
+  if (fine && diagnosed->plan) diagnosed->in_place = sx_plan_in_place(diagnosed->plan, program->arena);
+  return fine;
 }
 
 static bool compile_evals(compiler *c) {

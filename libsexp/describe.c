@@ -96,7 +96,13 @@ static int64_t count_elements(int rank, const int64_t *dims) {
   return n;
 }
 
-static void describe_parameters(sexp_description *d, const sx_program *program) {
+static void count_beside(sexp_description *d, const sx_compiled *compiled, const char *kind, const char *path,
+                         int64_t n_bytes) {
+  if (sx_how_written(compiled, kind, path) == SX_WRITTEN_BESIDE) d->beside_bytes += n_bytes;
+}
+
+static void describe_parameters(sexp_description *d, const sx_compiled *compiled) {
+  const sx_program *program = compiled->program;
   sexp_parameter *parameters = SX_NEW_N(program->arena, sexp_parameter, program->params.n);
   for (size_t i = 0; i < program->params.n; i++) {
     const sx_param *param = &program->params.items[i];
@@ -110,18 +116,22 @@ static void describe_parameters(sexp_description *d, const sx_program *program) 
                                      .load_tensor = param->load_tensor};
     d->parameter_elements += n;
     d->parameter_bytes += n * (int64_t)sx_dtype_bytes(param->dtype);
+    count_beside(d, compiled, "param/", param->path, n * (int64_t)sx_dtype_bytes(param->dtype));
   }
   d->parameters = parameters;
   d->n_parameters = program->params.n;
 }
 
-static void describe_states(sexp_description *d, const sx_program *program) {
+static void describe_states(sexp_description *d, const sx_compiled *compiled) {
+  const sx_program *program = compiled->program;
   sexp_parameter *states = SX_NEW_N(program->arena, sexp_parameter, program->states.n);
   for (size_t i = 0; i < program->states.n; i++) {
     const sx_state *state = &program->states.items[i];
     states[i] = (sexp_parameter){
         .path = state->path, .dtype = sx_public_dtype(state->dtype), .rank = state->rank, .dims = state->dims};
-    d->state_bytes += count_elements(state->rank, state->dims) * (int64_t)sx_dtype_bytes(state->dtype);
+    int64_t n_bytes = count_elements(state->rank, state->dims) * (int64_t)sx_dtype_bytes(state->dtype);
+    d->state_bytes += n_bytes;
+    count_beside(d, compiled, "state/", state->path, n_bytes);
   }
   d->states = states;
   d->n_states = program->states.n;
@@ -195,8 +205,8 @@ void sx_describe(sexp_description *description, const sx_compiled *compiled) {
   describe_datas(description, compiled);
   describe_knobs(description, compiled->program);
   describe_sources(description, compiled->program);
-  describe_parameters(description, compiled->program);
-  describe_states(description, compiled->program);
+  describe_parameters(description, compiled);
+  describe_states(description, compiled);
   for (size_t i = 0; i < compiled->units.n; i++)
     if (sx_is_training(compiled, compiled->units.items[i])) count_unit(description, compiled->units.items[i]);
 }

@@ -223,6 +223,7 @@ typedef struct sexp_description {
   int64_t checkpoint_every, checkpoint_keep;
   int64_t n_nodes_built, n_nodes, n_groups, n_products, n_convolutions; /* of the training graphs */
   int64_t parameter_elements, parameter_bytes, state_bytes;
+  int64_t beside_bytes; /* of those, what a training run holds twice: the update does not write it in place */
   int64_t step_bytes, step_bytes_bound; /* temporaries of a step, and their lower bound */
 } sexp_description;
 const sexp_description *sexp_program_describe(const sexp_program *program);

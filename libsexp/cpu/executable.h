@@ -26,7 +26,8 @@ sx_executable *sx_executable_new(const sx_cpu *cpu, const sx_plan *plan, int64_t
 void sx_executable_free(sx_executable *executable);
 /* Binds the memory of an EXTERNAL or OUTPUT buffer of the plan, by its index in plan->buffers (an input and an
  * output may have one name: "param/w" in the update graph). Contiguous, 64-aligned; may be bound anew
- * before each execution, in constant time. An output's memory does not overlap any other's. */
+ * before each execution, in constant time. An output's memory does not overlap any other's, unless it is that of the
+ * input of its name and sx_plan_in_place allows it. */
 void sx_executable_bind(sx_executable *executable, uint32_t buffer, void *data);
 /* Executes all tasks. False: stopped, *why says where. Allocates nothing. */
 bool sx_executable_execute(sx_executable *executable, sx_stopped *why);

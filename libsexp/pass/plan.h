@@ -70,6 +70,9 @@ typedef struct sx_plan_options {
 
 /* Plans a READY graph. Everything is in the arena. Never fails but for memory. */
 sx_plan *sx_plan_make(const sx_graph *graph, const sx_plan_options *options, sx_arena *arena);
+/* Per buffer of the plan: whether an OUTPUT may be bound to the memory of the EXTERNAL buffer of its name, if there is
+ * one. None may where something in the graph can stop it. */
+bool *sx_plan_in_place(const sx_plan *plan, sx_arena *arena);
 /* Whether a view walks its elements one after the other, as a fresh row-major value of the node would. */
 bool sx_view_is_contiguous(const sx_view *view, const sx_node *node);
 /* Text of a plan, for --plan and tests. */

@@ -10,6 +10,7 @@ typedef struct sx_unit {
   const char *label; /* as shown: "loss", "update", "eval/heldout", "init/fc1/w" */
   sx_graph *graph;   /* READY in the end; NULL: there is no such graph */
   sx_plan *plan;
+  bool *in_place;  /* of the update: sx_plan_in_place */
   int64_t n_built; /* nodes before the passes */
   bool diagnosed;  /* a copy that computes statistics as well */
 } sx_unit;
@@ -38,6 +39,11 @@ typedef struct sx_compiled {
   int64_t *stage_steps;               /* steps of a stage, fewer than asked where its data end */
   struct sx_sha256 *hash;             /* at work, else NULL: the entry point's to end when memory failed */
 } sx_compiled;
+
+/* Whether the update writes the parameter ("param/") or state ("state/"), and if so over its old value: nothing can
+ * fail once the writing begins, so a second block that is swapped in after a whole step is not needed. */
+typedef enum sx_written { SX_WRITTEN_NEVER, SX_WRITTEN_BESIDE, SX_WRITTEN_IN_PLACE } sx_written;
+sx_written sx_how_written(const sx_compiled *compiled, const char *kind, const char *path);
 
 /* Copies of a stage's loss and of the update that give, as outputs "statistic/NAME/STATISTIC", statistics
  * of what the program's globs select. Without outputs of that kind: NULL. */

@@ -20,13 +20,21 @@ size_t sx_find_slot(const sx_run *run, const char *path, bool state) {
   return run->n_slots;
 }
 
-static bool updates(const sx_run *run, const char *kind, const char *path) {
-  const sx_graph *update = run->compiled->update.graph;
-  for (size_t i = 0; i < update->outputs.n; i++) {
-    const char *rest = sx_after(update->outputs.items[i].name, kind);
-    if (rest && !strcmp(rest, path)) return true;
+/* SX_WRITTEN_NEVER where there is no such unit. */
+static sx_written how_unit_writes(const sx_unit *unit, const char *kind, const char *path) {
+  const sx_plan *plan = unit->plan;
+  for (size_t b = 0; plan && b < plan->buffers.n; b++) {
+    const sx_buffer *buffer = &plan->buffers.items[b];
+    const char *rest = buffer->kind == SX_BUFFER_OUTPUT ? sx_after(buffer->name, kind) : NULL;
+    if (rest && !strcmp(rest, path)) return unit->in_place[b] ? SX_WRITTEN_IN_PLACE : SX_WRITTEN_BESIDE;
   }
-  return false;
+  return SX_WRITTEN_NEVER;
+}
+
+sx_written sx_how_written(const sx_compiled *compiled, const char *kind, const char *path) {
+  sx_written plain = how_unit_writes(&compiled->update, kind, path);
+  sx_written diagnosed = how_unit_writes(&compiled->diagnosed_update, kind, path);
+  return diagnosed == SX_WRITTEN_BESIDE ? diagnosed : plain;
 }
 
 static void make_slot(sx_run *run, sx_slot *slot, const char *kind) {
@@ -35,7 +43,11 @@ static void make_slot(sx_run *run, sx_slot *slot, const char *kind) {
   slot->n_bytes = slot->n_elements * (int64_t)sx_dtype_bytes(slot->dtype);
   slot->now = sx_take_aligned(&run->arena, slot->n_bytes);
   if (run->options.evaluations_only) return;
-  if (updates(run, kind, slot->path)) slot->next = sx_take_aligned(&run->arena, slot->n_bytes);
+  sx_written written = sx_how_written(run->compiled, kind, slot->path);
+  if (written == SX_WRITTEN_NEVER) return;
+  /* The observed update is executed before the plain one, which must find the old values. */
+  bool over = written == SX_WRITTEN_IN_PLACE && run->options.digest_nodes_at <= 0;
+  slot->next = over ? slot->now : sx_take_aligned(&run->arena, slot->n_bytes);
 }
 
 static void make_slots(sx_run *run) {

@@ -7,14 +7,14 @@
 #include "loader.h"
 #include "sum_tree.h"
 
-/* A parameter or a state. What the update writes has a second block, swapped in after a whole step. */
+/* A parameter or a state. What the update writes but not in place has a second block, swapped in after a whole step. */
 typedef struct sx_slot {
   const char *path;
   sx_dtype dtype;
   int rank;
   const int64_t *dims;
   int64_t n_elements, n_bytes;
-  void *now, *next; /* next NULL: never written */
+  void *now, *next; /* next: what the update writes; NULL: never; now: in place */
 } sx_slot;
 
 typedef enum sx_counter {

@@ -119,7 +119,7 @@ def a_run_waits_for_a_write_and_says_so_once(folder):
 
 @test
 def the_copy_counts_as_memory_where_one_is_made(folder):
-    path = experiment(folder, rows=1024)  # parameters and state twice 16 MiB; the copy 8 MiB
+    path = experiment(folder, rows=1024)  # parameters and state 8 MiB, written in place; the copy 8 MiB
     for arguments, copied in [((), False), (("--checkpoint-dir", folder + "/out"), True),
                               (("--checkpoint-dir", folder + "/out", "--steps", 3), False)]:
         report = tool(path, "--explain", *arguments)

@@ -265,6 +265,32 @@ static void test_id_out_of_range(void **state) {
   assert_int_equal(position.step, 2);
 }
 
+/* The update stops between two parameters: neither has moved, for both are held twice. Where it cannot stop, they are
+ * held once. */
+static void test_id_out_of_range_in_the_update(void **state) {
+  fixture *f = *state;
+  add_numbers(f);
+  start_ok(f, NUMBERS
+           "(defrun r :seed 1 :steps 9 :data n :batch 2\n"
+           " :loss (+ (sum (* (param \"a\" [3] :init (ones shape)) (param \"t\" [3] :init (ones shape))))"
+           " (mean x))\n"
+           " :optimizer (lambda (p g) (- p (* 0.1 g (if (= (param-path) \"t\") (gather (ones [3]) (+ (input :step) 1)) "
+           "1)))))");
+  assert_int_equal(sexp_program_describe(f->program)->beside_bytes, 24);
+  float before[2][3];
+  step_ok(f);
+  step_ok(f);
+  memcpy(before[0], tensor_of(f->run, "a")->bytes, sizeof *before);
+  memcpy(before[1], tensor_of(f->run, "t")->bytes, sizeof *before);
+  assert_int_equal(sexp_run_step(f->run, &f->step, &f->messages), SEXP_INPUT);
+  assert_message(f, "E-RUN-010", "id 3 at index 0 is outside 0 to 2");
+  assert_memory_equal(before[0], tensor_of(f->run, "a")->bytes, sizeof *before);
+  assert_memory_equal(before[1], tensor_of(f->run, "t")->bytes, sizeof *before);
+  sexp_position position;
+  sexp_run_position(f->run, &position);
+  assert_int_equal(position.step, 2);
+}
+
 static void test_file_changes_during_the_run(void **state) {
   fixture *f = *state;
   add_numbers(f);
@@ -534,6 +560,7 @@ int main(void) {
       TEST(test_frozen_parameters),
       TEST(test_narrow_gradients),
       TEST(test_id_out_of_range),
+      TEST(test_id_out_of_range_in_the_update),
       TEST(test_file_changes_during_the_run),
       TEST(test_data_change_after_compiling),
       TEST(test_values_that_do_not_fit),

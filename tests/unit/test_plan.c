@@ -265,6 +265,67 @@ static void outputs_are_written_in_place_where_they_can(void **state) {
       "  4: copy  %4 as %4 -> b7\n");
 }
 
+static bool in_place(const char *text, const char *name) {
+  planned *p = planned_text(text);
+  const sx_plan *plan = planned_plan(p, true, true);
+  const bool *in_places = sx_plan_in_place(plan, &p->arena);
+  bool found = false, result = false;
+  for (size_t b = 0; b < plan->buffers.n; b++) {
+    if (plan->buffers.items[b].kind != SX_BUFFER_OUTPUT || strcmp(plan->buffers.items[b].name, name)) continue;
+    found = true;
+    result = in_places[b];
+  }
+  assert_true(found);
+  planned_free(p);
+  return result;
+}
+
+static void outputs_take_the_place_of_what_is_read_no_more(void **state) {
+  (void)state;
+  const char *momentum =
+      "graph \"g\"\n"
+      "%0 = param {path \"w\"} : f32 [8]\n"
+      "%1 = input {name \"g\"} : f32 [8]\n"
+      "%2 = state {path \"v\"} : f32 [8]\n"
+      "%3 = add %2 %1 : f32 [8]\n"
+      "%4 = sub %0 %3 : f32 [8]\n"
+      "output \"param/w\" %4\noutput \"state/v\" %3\n";
+  assert_true(in_place(momentum, "param/w"));
+  assert_true(in_place(momentum, "state/v"));
+  const char *swapped =
+      "graph \"g\"\n"
+      "%0 = param {path \"a\"} : f32 [8]\n"
+      "%1 = param {path \"b\"} : f32 [8]\n"
+      "%2 = neg %0 : f32 [8]\n"
+      "%3 = neg %1 : f32 [8]\n"
+      "output \"param/a\" %3\noutput \"param/b\" %2\n";
+  assert_false(in_place(swapped, "param/a") && in_place(swapped, "param/b"));
+  const char *other_places =
+      "graph \"g\"\n"
+      "%0 = param {path \"w\"} : f32 [8 8]\n"
+      "%1 = transpose %0 {perm [1 0]} : f32 [8 8]\n"
+      "%2 = sub %0 %1 : f32 [8 8]\n"
+      "output \"param/w\" %2\n";
+  assert_false(in_place(other_places, "param/w"));
+  const char *read_later =
+      "graph \"g\"\n"
+      "%0 = param {path \"w\"} : f32 [8 8]\n"
+      "%1 = neg %0 : f32 [8 8]\n"
+      "%2 = cumsum %1 {axis 0, reverse 0} : f32 [8 8]\n"
+      "%3 = mul %2 %0 : f32 [8 8]\n"
+      "output \"param/w\" %1\noutput \"y\" %3\n";
+  assert_false(in_place(read_later, "param/w"));
+  const char *may_stop =
+      "graph \"g\"\n"
+      "%0 = param {path \"w\"} : f32 [8]\n"
+      "%1 = neg %0 : f32 [8]\n"
+      "%2 = param {path \"t\"} : f32 [8]\n"
+      "%3 = input {name \"i\"} : i32 [2]\n"
+      "%4 = gather %2 %3 : f32 [2]\n"
+      "output \"param/w\" %1\noutput \"y\" %4\n";
+  assert_false(in_place(may_stop, "param/w"));
+}
+
 /* Both sums before both exps would need two large buffers at once. */
 static void order_keeps_memory_low(void **state) {
   (void)state;
@@ -461,6 +522,7 @@ int main(void) {
       cmocka_unit_test(reductions_of_rows_join),
       cmocka_unit_test(movement_is_views),
       cmocka_unit_test(outputs_are_written_in_place_where_they_can),
+      cmocka_unit_test(outputs_take_the_place_of_what_is_read_no_more),
       cmocka_unit_test(order_keeps_memory_low),
       cmocka_unit_test(rules_hold_for_random_graphs),
       cmocka_unit_test(plans_repeat),

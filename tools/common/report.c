@@ -126,15 +126,17 @@ bool tool_report_make(tool_report *report, const char *path, const sexp_program 
   return tool_report_program(report, &facts);
 }
 
-int tool_report_fits(sexp_program *program, double allowed_gib, int64_t copy_bytes) {
+int tool_report_fits(sexp_program *program, double allowed_gib, bool twice, int64_t copy_bytes) {
   const sexp_description *about = sexp_program_describe(program);
-  int64_t state = 2 * (about->parameter_bytes + about->state_bytes), need = state + about->step_bytes + copy_bytes;
+  int64_t state = about->parameter_bytes + about->state_bytes;
+  state += twice ? state : about->beside_bytes;
+  int64_t need = state + about->step_bytes + copy_bytes;
   double allowed = allowed_gib * 1073741824.0;
   if (allowed <= 0 || (double)need <= allowed) return TOOL_DONE;
   char all[32], of[32], step[32], kept[32], copied[32];
   const char *largest = sexp_program_text(program, "largest");
   return tool_fail(TOOL_INPUT, TOOL_E_DEVICE_MEMORY,
-                   "the run needs %s, SEXPGPU_MEMORY allows %s: parameters and state, held twice, %s; a step %s; a "
+                   "the run needs %s, SEXPGPU_MEMORY allows %s: parameters and state %s; a step %s; a "
                    "checkpoint's copy %s\n%s",
                    tool_bytes(all, need), tool_bytes(of, (int64_t)allowed), tool_bytes(kept, state),
                    tool_bytes(step, about->step_bytes), tool_bytes(copied, copy_bytes), largest ? largest : "");

@@ -30,8 +30,8 @@ bool tool_report_program(tool_report *report, const tool_report_facts *facts);
 bool tool_report_make(tool_report *report, const char *path, const sexp_program *program, const sexp_run *run,
                       const tool_experiment *experiment, const tool_mode *mode, int64_t copy_bytes);
 /* What SEXPGPU_MEMORY allows against what a run of the program will take: E-DEVICE-002, printed with the largest
- * buffers. allowed_gib 0: as much as it takes. */
-int tool_report_fits(sexp_program *program, double allowed_gib, int64_t copy_bytes);
+ * buffers. allowed_gib 0: as much as it takes. twice: nothing is updated in place. */
+int tool_report_fits(sexp_program *program, double allowed_gib, bool twice, int64_t copy_bytes);
 /* What an evaluation of `evals` (NULL: all) is and how it is computed. */
 void tool_report_evaluation(FILE *to, const char *path, const sexp_program *program, const sexp_run *run,
                             const tool_experiment *experiment, const char *const *evals, size_t n_evals,

@@ -185,7 +185,7 @@ static void write_step(ckpt_json *json, const sexp_description *about) {
   number(json, "states", about->state_bytes);
   number(json, "step", about->step_bytes);
   number(json, "step_least", about->step_bytes_bound);
-  number(json, "run", 2 * (about->parameter_bytes + about->state_bytes) + about->step_bytes);
+  number(json, "run", about->parameter_bytes + about->state_bytes + about->beside_bytes + about->step_bytes);
   ckpt_json_end_object(json);
 }
 

@@ -111,7 +111,7 @@ static int explain(explanation *e) {
   int status = TOOL_DONE;
   tool_credentials_read(&e->credentials);
   if ((status = open_choices(e)) || (status = open_host(e)) || (status = compile(e))) return status;
-  if ((status = choose(e)) || (status = tool_report_fits(e->program, e->settings->memory_gib, 0))) return status;
+  if ((status = choose(e)) || (status = tool_report_fits(e->program, e->settings->memory_gib, false, 0))) return status;
   return print(e);
 }
 

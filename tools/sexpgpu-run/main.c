@@ -33,7 +33,8 @@ static int compile(training *t) {
 }
 
 static int check_memory(const training *t) {
-  return tool_report_fits(t->program, t->settings->memory_gib, checkpoints_copy_bytes(t));
+  bool twice = t->settings->digest_nodes_at > 0;
+  return tool_report_fits(t->program, t->settings->memory_gib, twice, checkpoints_copy_bytes(t));
 }
 
 static int load(training *t) {
