@@ -511,7 +511,7 @@ static void test_settings_refused(void **state) {
   f->run_options.simd = "sse9";
   assert_refused(f, "(defrun r :seed 1 :steps 1 :loss 1.0)", "E-RUN-004", "sse9");
   f->options.dump_after = "nothing";
-  assert_refused(f, "(defrun r :seed 1 :steps 1 :loss 1.0)", "E-RUN-005", "no pass nothing");
+  assert_refused(f, "(defrun r :seed 1 :steps 1 :loss 1.0)", "E-RUN-005", "no pass \"nothing\"");
 }
 
 static void test_texts(void **state) {
