@@ -9,6 +9,7 @@ from harness import *
 DIGITS = os.path.join(EXAMPLES, "digits", "digits.sexp")
 EVALUATE = os.path.join(BUILD, "bin", "sexpgpu-evaluate")
 CHECKPOINT = os.path.join(BUILD, "bin", "sexpgpu-checkpoint")
+CHOICES = os.path.join(BUILD, "bin", "sexpgpu-choices")
 CARD = "compute_80 with 108 multiprocessors, cuBLAS 130101, cuDNN 91300, NVRTC 13.0, patterns on"
 CPU = "2: any CPU repeats these bits with no record (numerics 1)"
 OTHER = f"3: pinned to choices of another device; the record is of {CARD}, this device is cpu, numerics 1"
@@ -165,6 +166,21 @@ def the_choices_of_a_checkpoint_through_a_pipe(folder):
     run("--checkpoint-dir", out)
     text = subprocess.run([CHECKPOINT, "choices", f"{out}/step-6"], capture_output=True, text=True, check=True).stdout
     expect(level(run("--choices", "-", stdin=text)) == CPU)
+
+
+@test
+def the_export_of_a_store_through_a_pipe(folder):
+    env = {"XDG_CACHE_HOME": os.path.join(folder, "cache")}
+    stream = "".join(json.dumps(line) + "\n" for line in (
+        {"record": "choices", "version": 1, "device": CARD},
+        {"record": "choice", "kind": "stacking", "key": "graph sha256:" + "0" * 64 + " candidates 1 4", "value": 4}))
+    subprocess.run([CHOICES, "import"], input=stream, text=True, check=True, capture_output=True, env={**os.environ, **env})
+    text = subprocess.run([CHOICES, "export"], capture_output=True, text=True, check=True, env={**os.environ, **env}).stdout
+    expect(level(run("--choices", "-", stdin=text)) == OTHER)
+    empty = subprocess.run([CHOICES, "export"], capture_output=True, text=True, check=True,
+                           env={**os.environ, "XDG_CACHE_HOME": os.path.join(folder, "none")}).stdout
+    result = run("--choices", "-", stdin=empty)
+    expect(level(result) == CPU, result.stderr)
 
 
 main()

@@ -104,9 +104,10 @@ static int pin(tool_pinning *pinning, const choices_record *record, const char *
   return TOOL_DONE;
 }
 
+/* NULL: of none, as the export of an empty store. */
 static const char *device_of(const choices_record *record) {
   const choices_device *devices = NULL;
-  return choices_record_devices(record, &devices) ? devices[0].device : "";
+  return choices_record_devices(record, &devices) ? devices[0].device : NULL;
 }
 
 /* ---- the level ---- */
@@ -126,7 +127,7 @@ int tool_pinning_take(tool_pinning *pinning, const char *device, const char *ide
     run.recorded = device_of(record);
     run.fresh_kinds = request->kinds;
   }
-  if (before) run.resumed = device_of(before);
+  if (before) run.resumed = device_of(before) ? device_of(before) : "";
   if (!status) pinning->level = choices_level(pinning->determinism, sizeof pinning->determinism, &run);
   choices_record_free(before);
   return status;
