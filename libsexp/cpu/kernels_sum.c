@@ -116,6 +116,11 @@ static void add_row(table *t, int level, const float *x, int64_t n_columns) {
     return;
   }
   int64_t k = 0;
+  if (n_columns == COLUMNS) {
+    SX_UNROLL for (; k < COLUMNS; k += SX_LANES)
+        sx_floats_store(lane + k, sx_floats_load(lane + k) + sx_floats_load(x + k));
+    return;
+  }
   for (; k + SX_LANES <= n_columns; k += SX_LANES)
     sx_floats_store(lane + k, sx_floats_load(lane + k) + sx_floats_load(x + k));
   for (; k < n_columns; k++) lane[k] += x[k];
@@ -124,8 +129,15 @@ static void add_row(table *t, int level, const float *x, int64_t n_columns) {
 static const float *fold_table(table *t, int level, int64_t n_columns) {
   int64_t n = sx_min_i64(t->n[level], LANES);
   for (int64_t h = LANES / 2; h > 0; h /= 2)
-    for (int64_t j = 0; j < h && j + h < n; j++)
-      for (int64_t k = 0; k < n_columns; k++) t->lanes[level][j][k] += t->lanes[level][j + h][k];
+    for (int64_t j = 0; j < h && j + h < n; j++) {
+      float *lane = t->lanes[level][j];
+      const float *other = t->lanes[level][j + h];
+      if (n_columns < COLUMNS)
+        for (int64_t k = 0; k < n_columns; k++) lane[k] += other[k];
+      else
+        SX_UNROLL for (int64_t k = 0; k < COLUMNS; k += SX_LANES)
+            sx_floats_store(lane + k, sx_floats_load(lane + k) + sx_floats_load(other + k));
+    }
   t->n[level] = 0;
   return t->lanes[level][0];
 }
@@ -137,9 +149,12 @@ static void sum_columns_of(const sx_reduction *r, const sx_operand *out, int64_t
   int last = r->reduced.n - 1;
   int64_t length = last >= 0 ? r->reduced.dims[last] : 1, stride = last >= 0 ? r->reduced.strides[last] : 0;
   t.n[0] = t.n[1] = 0;
-  int64_t at = base;
-  for (int64_t row = 0; row < r->n_in; row++, at += stride) {
-    if (row % length == 0) at = base + sx_axes_at(&r->reduced, row);
+  int64_t at = base, within = 0; /* the rows of the innermost loop that are done */
+  for (int64_t row = 0; row < r->n_in; row++, within++, at += stride) {
+    if (within == length) {
+      at = base + sx_axes_at(&r->reduced, row);
+      within = 0;
+    }
     const void *x = (const char *)r->data + at * r->bytes;
     if (r->dtype != SX_F32) {
       SX_AT_LEVEL(sx_widen)(wide, x, r->dtype, n_columns);

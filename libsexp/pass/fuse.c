@@ -92,6 +92,14 @@ static bool unite(extent *both, extent other) {
   return true;
 }
 
+/* Rows lie along memory: others are reduced faster by columns. */
+static bool reduces_rows(const fusion *f, sx_id id) {
+  if (!sx_reduced_row(f->graph, id)) return false;
+  sx_id input = sx_node_at(f->graph, id)->inputs[0];
+  const sx_node *from = sx_node_at(f->graph, input);
+  return f->planning->plan->views[input].strides[from->rank - 1] == 1;
+}
+
 /* What a node alone walks. */
 static extent own_extent(const fusion *f, sx_id id) {
   const sx_node *node = sx_node_at(f->graph, id);
@@ -263,11 +271,11 @@ static void second_walk(fusion *f) {
   }
 }
 
-/* A reduction alone is a task of its own. */
+/* A sum alone is a task of its own: its kernel reads any strides. Extremes are found faster in registers. */
 static void settle_roles(fusion *f) {
   for (sx_id id = 0; id < f->graph->nodes.n; id++) {
     if (f->planning->roles[id] != SX_ROLE_ROWS) continue;
-    bool alone = f->sizes[f->planning->groups[id]] == 1;
+    bool alone = f->sizes[f->planning->groups[id]] == 1 && sx_node_at(f->graph, id)->op == SX_OP_SUM;
     f->planning->roles[id] = alone ? SX_ROLE_NODE : SX_ROLE_ELEMENT;
   }
 }
@@ -284,7 +292,7 @@ void sx_plan_fuse(sx_planning *planning) {
   f.readers = SX_NEW_N(planning->arena, sx_id, n);
   f.users = SX_NEW_N(planning->arena, uint32_t, n);
   for (sx_id id = 0; id < n; id++) {
-    if (planning->options->fuse && sx_reduced_row(f.graph, id)) planning->roles[id] = SX_ROLE_ROWS;
+    if (planning->options->fuse && reduces_rows(&f, id)) planning->roles[id] = SX_ROLE_ROWS;
     f.parents[id] = id;
     f.sizes[id] = 1;
     f.readers[id] = SX_NO_NODE;
