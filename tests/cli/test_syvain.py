@@ -370,6 +370,14 @@ def tls_is_verified(folder):
 
 
 @test
+def plain_text_goes_through_no_proxy(folder):
+    with Service() as service:
+        proxy = f"http://localhost:{closed_port()}"
+        expect(run(folder, variables(folder, service, http_proxy=proxy, all_proxy=proxy, ALL_PROXY=proxy)) == "", "words")
+        only(service.batches())
+
+
+@test
 def a_resume_is_told_by_its_annotation(folder):
     runs = os.path.join(folder, "runs")
     with Service() as service:

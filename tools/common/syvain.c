@@ -106,9 +106,10 @@ static tool_sending send_line(void *context, const char *line, size_t n_bytes) {
 /* Offers what lies in files that nobody holds: of processes that ended, and what this one has kept until now. */
 static void send_kept(tool_syvain *s) {
   pthread_mutex_lock(&s->mutex);
-  tool_spill_end(&s->spill);
+  tool_spill_file file = tool_spill_take(&s->spill);
   s->is_kept = s->is_due = false;
   pthread_mutex_unlock(&s->mutex);
+  tool_spill_file_end(&file); /* the disk may take its time, and the run needs the mutex */
   tool_sending sent = tool_spill_send(&s->spill, send_line, s);
   if (sent == TOOL_STOP) s->again_at_s = tool_clock_s() + again_s;
   pthread_mutex_lock(&s->mutex);
@@ -276,7 +277,8 @@ static void say_rest(const tool_syvain *s) {
 void tool_syvain_close(tool_syvain *syvain) {
   if (!syvain) return;
   end_thread(syvain);
-  tool_spill_end(&syvain->spill);
+  tool_spill_file file = tool_spill_take(&syvain->spill);
+  tool_spill_file_end(&file);
   say_rest(syvain);
   free_all(syvain);
 }

@@ -39,18 +39,22 @@ static bool find_directory(tool_spill *spill, const tool_syvain_settings *settin
 bool tool_spill_init(tool_spill *spill, const tool_syvain_settings *settings, const char *stream) {
   struct timespec now = {0};
   clock_gettime(CLOCK_REALTIME, &now);
-  *spill = (tool_spill){.fd = -1};
+  *spill = (tool_spill){.file = {.fd = -1}};
   snprintf(spill->start, sizeof spill->start, "%011lld-%.32s", (long long)now.tv_sec, stream);
   return find_directory(spill, settings);
 }
 
-static void make_directories(char *path) {
+/* What cannot be made is told by the open that needs it. */
+static void make_directories(const char *directory) {
+  char *path = strdup(directory);
+  if (!path) return;
   for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
     *slash = 0;
     mkdir(path, 0700);
     *slash = '/';
   }
   mkdir(path, 0700);
+  free(path);
 }
 
 /* ---- writing ---- */
@@ -73,13 +77,13 @@ static bool open_next(tool_spill *spill) {
   snprintf(end, sizeof end, "-%04d%s", spill->n_files, suffix);
   char *path = join(spill->directory, spill->start, end), *temporary = join(spill->directory, spill->start, ".tmp");
   errno = ENOMEM;
-  spill->fd = path && temporary ? open_locked(temporary, path) : -1;
+  spill->file.fd = path && temporary ? open_locked(temporary, path) : -1;
   free(temporary);
-  if (spill->fd < 0) {
+  if (spill->file.fd < 0) {
     free(path);
     return false;
   }
-  spill->path = path;
+  spill->file.path = path;
   spill->n_files++;
   return true;
 }
@@ -107,24 +111,25 @@ static bool add_line(int fd, const char *line, size_t n_bytes) {
 ckpt_status tool_spill_add(tool_spill *spill, const char *line, size_t n_bytes, ckpt_error *error) {
   if (!spill->directory)
     return tool_error(error, TOOL_E_SYVAIN_LOST, "neither XDG_CACHE_HOME nor HOME says where records could be kept");
-  if ((spill->path || open_next(spill)) && add_line(spill->fd, line, n_bytes)) return CKPT_OK;
+  if ((spill->file.path || open_next(spill)) && add_line(spill->file.fd, line, n_bytes)) return CKPT_OK;
   return tool_error(error, TOOL_E_SYVAIN_LOST, "%s: cannot be written: %s",
-                    spill->path ? spill->path : spill->directory, strerror(errno));
+                    spill->file.path ? spill->file.path : spill->directory, strerror(errno));
 }
 
-void tool_spill_end(tool_spill *spill) {
-  if (!spill->path) return;
-  fsync(spill->fd);
-  close(spill->fd);
-  free(spill->path);
-  spill->path = NULL;
-  spill->fd = -1;
+tool_spill_file tool_spill_take(tool_spill *spill) {
+  tool_spill_file file = spill->file;
+  spill->file = (tool_spill_file){.fd = -1};
+  return file;
 }
 
-void tool_spill_free(tool_spill *spill) {
-  tool_spill_end(spill);
-  free(spill->directory);
+void tool_spill_file_end(tool_spill_file *file) {
+  if (!file->path) return;
+  fsync(file->fd);
+  close(file->fd);
+  free(file->path);
 }
+
+void tool_spill_free(tool_spill *spill) { free(spill->directory); }
 
 /* ---- sending ---- */
 

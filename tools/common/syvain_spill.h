@@ -6,10 +6,14 @@
 
 #include "syvain.h"
 
+typedef struct tool_spill_file {
+  char *path; /* NULL: none */
+  int fd;
+} tool_spill_file;
+
 typedef struct tool_spill {
   char *directory; /* NULL: there is no place */
-  char *path;      /* of the file that is open; NULL: none is */
-  int fd;
+  tool_spill_file file;
   int n_files;
   char start[64]; /* names of this process's files begin so, and sort by time */
 } tool_spill;
@@ -18,8 +22,11 @@ typedef struct tool_spill {
 bool tool_spill_init(tool_spill *spill, const tool_syvain_settings *settings, const char *stream);
 /* Adds a line, with its \n, whole or not at all; E-METRIC-008. */
 ckpt_status tool_spill_add(tool_spill *spill, const char *line, size_t n_bytes, ckpt_error *error);
-/* Makes the open file durable and leaves it to whoever comes. */
-void tool_spill_end(tool_spill *spill);
+/* The file that is open, for the caller to end; the next line opens another. */
+tool_spill_file tool_spill_take(tool_spill *spill);
+/* Makes it durable and leaves it to whoever comes. */
+void tool_spill_file_end(tool_spill_file *file);
+/* Its file was taken. */
 void tool_spill_free(tool_spill *spill);
 
 typedef enum tool_sending {
