@@ -14,6 +14,7 @@ enum {
   SX_GEMM_ROWS = 168,     /* largest block of rows of any level */
   SX_GEMM_COLUMNS = 2048, /* largest block of columns of any level */
   SX_GEMM_PANEL = 32,     /* widest panel of any level */
+  SX_GEMM_WIDEST = 64,    /* widest panel of any level where rows are few */
   SX_GEMM_SMALL = 1 << 15 /* multiplications that are not worth waking threads */
 };
 
@@ -65,6 +66,19 @@ typedef struct sx_gemm_runs {
   int64_t length[SX_GEMM_RUNS];
   const float *from[SX_GEMM_RUNS][SX_GEMM_PANEL / 2];
 } sx_gemm_runs;
+
+/* A product of f32 whose indices are single strides, without an image. */
+typedef struct sx_gemm_plain {
+  int64_t m, n, k;
+  int64_t a_row, a_depth, b_column, b_depth, c_row, c_column;
+} sx_gemm_plain;
+
+/* A rectangle of one batch's result, and where the batch begins. */
+typedef struct sx_gemm_part {
+  int64_t first_row, end_row, first_column, end_column;
+  const float *a, *b;
+  float *c;
+} sx_gemm_part;
 
 /* Bytes of packed panels that one thread needs, at any level; a multiple of 64. */
 static inline int64_t sx_gemm_scratch_bytes(int64_t m, int64_t n) {

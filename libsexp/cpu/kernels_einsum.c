@@ -1,15 +1,18 @@
 /* Einsum as products of matrices: a label of both operands and the result is a batch, of one operand and
  * the result a row or a column, the others are contracted. Elements that are all batch are dot products
  * side by side, a register of them at a time. */
+#include <stddef.h>
+
 #include "fma.h"
 #include "gemm.h"
 #include "level.h"
 
 enum { LABELS = 128, NARROW_GRAIN = 4096 };
 
+/* Of a label that an operand has: its dim, and its strides, 0 where one lacks it. The others are not set. */
 typedef struct labels {
-  int64_t dims[LABELS], a[LABELS], b[LABELS]; /* strides; 0 where the operand lacks the label */
   bool in_a[LABELS], in_b[LABELS], in_out[LABELS];
+  int64_t dims[LABELS], a[LABELS], b[LABELS];
 } labels;
 
 static void push(sx_gemm_walk *walk, int64_t dim, int64_t stride) {
@@ -22,12 +25,23 @@ static int64_t walk_count(const sx_gemm_walk *walk) {
   return n;
 }
 
-static void read_operand(const char *text, const sx_operand *operand, int64_t *dims, int64_t *strides, bool *in) {
+static void read_first(const char *text, const sx_operand *operand, labels *l) {
   for (int axis = 0; axis < operand->rank; axis++) {
     unsigned char label = (unsigned char)text[axis];
-    dims[label] = operand->dims[axis];
-    strides[label] = operand->strides[axis];
-    in[label] = true;
+    l->in_a[label] = true;
+    l->dims[label] = operand->dims[axis];
+    l->a[label] = operand->strides[axis];
+    l->b[label] = 0;
+  }
+}
+
+static void read_second(const char *text, const sx_operand *operand, labels *l) {
+  for (int axis = 0; axis < operand->rank; axis++) {
+    unsigned char label = (unsigned char)text[axis];
+    l->in_b[label] = true;
+    l->dims[label] = operand->dims[axis];
+    l->b[label] = operand->strides[axis];
+    if (!l->in_a[label]) l->a[label] = 0;
   }
 }
 
@@ -44,12 +58,17 @@ static void push_contracted(sx_gemm *gemm, const char *text, int rank, const lab
 static bool make_product(const sx_call *call, sx_gemm *gemm) {
   const sx_operand *a = &call->inputs[0], *b = &call->inputs[1], *out = &call->out;
   const char *first = call->node->text, *second = strchr(first, ',') + 1, *result = strstr(second, "->") + 2;
-  labels l = {0};
-  read_operand(first, a, l.dims, l.a, l.in_a);
-  read_operand(second, b, l.dims, l.b, l.in_b);
+  labels l;
+  memset(l.in_a, 0, offsetof(labels, dims));
+  read_first(first, a, &l);
+  read_second(second, b, &l);
   for (int axis = 0; axis < out->rank; axis++) l.in_out[(unsigned char)result[axis]] = true;
   int n_contracted = 0;
-  for (int label = 0; label < LABELS; label++) n_contracted += (l.in_a[label] || l.in_b[label]) && !l.in_out[label];
+  for (int axis = 0; axis < a->rank; axis++) n_contracted += !l.in_out[(unsigned char)first[axis]];
+  for (int axis = 0; axis < b->rank; axis++) {
+    unsigned char label = (unsigned char)second[axis];
+    n_contracted += !l.in_out[label] && !l.in_a[label];
+  }
   if (n_contracted > SX_RANK_MAX) return false;
 
   *gemm = (sx_gemm){
@@ -99,6 +118,11 @@ static bool ends_in_unit_stride(const sx_gemm_walk *walk) { return walk->n > 0 &
 static int64_t lanes_percent(int64_t n) { return sx_ceil_div(n, SX_LANES) * SX_LANES * 100 / n; }
 
 void SX_AT_LEVEL(sx_gemm_orient)(sx_gemm *gemm) {
+  sx_gemm_plain plain;
+  if (SX_AT_LEVEL(sx_gemm_plain_of)(gemm, &plain)) {
+    if (SX_AT_LEVEL(sx_gemm_plain_swaps)(&plain)) swap_sides(gemm);
+    return;
+  }
   if (ends_in_unit_stride(&gemm->c_rows)) swap_sides(gemm);
   if (lanes_percent(gemm->n) > lanes_percent(gemm->m) * 13 / 10) swap_sides(gemm);
 }

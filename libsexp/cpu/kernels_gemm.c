@@ -95,20 +95,28 @@ TILES(2)
 TILES(3)
 TILES(4)
 #if defined(__AVX2__)
-    TILES(5) TILES(6)
+TILES(5)
+TILES(6)
 #endif
 #if defined(__AVX512F__)
-        TILES(7) TILES(8) TILES(9) TILES(10) TILES(11) TILES(12) TILES(13) TILES(14)
+TILES(7)
+TILES(8)
+TILES(9)
+TILES(10)
+TILES(11)
+TILES(12)
+TILES(13)
+TILES(14)
 #endif
 #define ROW(rows) \
   { tile_##rows##_1, tile_##rows##_2 }
-            static tile_function *const tiles[TILE_ROWS][TILE_VECTORS] = {
-                ROW(1), ROW(2), ROW(3), ROW(4),
+static tile_function *const tiles[TILE_ROWS][TILE_VECTORS] = {
+    ROW(1), ROW(2), ROW(3), ROW(4),
 #if defined(__AVX2__)
-                ROW(5), ROW(6),
+    ROW(5), ROW(6),
 #endif
 #if defined(__AVX512F__)
-                ROW(7), ROW(8), ROW(9), ROW(10), ROW(11), ROW(12), ROW(13), ROW(14),
+    ROW(7), ROW(8), ROW(9), ROW(10), ROW(11), ROW(12), ROW(13), ROW(14),
 #endif
 };
 #undef ROW
@@ -208,8 +216,9 @@ typedef struct job {
   const sx_gemm *gemm;
   int64_t row_cuts, column_cuts; /* every batch is cut into so many rectangles */
   char *scratch;
-  int64_t scratch_bytes; /* of each thread */
-  bool point;            /* rows are read where they lie */
+  int64_t scratch_bytes;      /* of each thread */
+  bool point;                 /* rows are read where they lie */
+  const sx_gemm_plain *plain; /* NULL: both sides are packed */
 } job;
 
 static int64_t cut(int64_t n, int64_t tile, int64_t cuts, int64_t index) {
@@ -217,12 +226,27 @@ static int64_t cut(int64_t n, int64_t tile, int64_t cuts, int64_t index) {
   return sx_min_i64(n, n_tiles * index / cuts * tile);
 }
 
+static void run_plain(worker *work, const sx_gemm_plain *plain, rectangle part) {
+  const sx_gemm *gemm = work->gemm;
+  sx_gemm_part whole = {
+      .first_row = part.first_row,
+      .end_row = part.end_row,
+      .first_column = part.first_column,
+      .end_column = part.end_column,
+      .a = (const float *)gemm->row_side.data + gemm->row_side.base + work->batch_row,
+      .b = (const float *)gemm->column_side.data + gemm->column_side.base + work->batch_column,
+      .c = gemm->c + work->batch_c,
+  };
+  SX_AT_LEVEL(sx_gemm_run_plain)(plain, &whole, work->row_panels);
+}
+
 static void run_units(void *context, int64_t begin, int64_t end, int thread) {
   const job *work = context;
   const sx_gemm *gemm = work->gemm;
-  worker mine = {.gemm = gemm};
+  worker mine; /* its offsets are set where they are used */
+  mine.gemm = gemm;
   mine.row_panels = (float *)(void *)(work->scratch + thread * work->scratch_bytes);
-  if (work->point) mine.runs = (sx_gemm_runs *)(void *)mine.row_panels;
+  mine.runs = work->point ? (sx_gemm_runs *)(void *)mine.row_panels : NULL;
   mine.column_panels = mine.row_panels + (sx_min_i64(gemm->m, BLOCK_ROWS) + SX_GEMM_PANEL) * DEPTH;
   for (int64_t unit = begin; unit < end; unit++) {
     int64_t batch = unit / (work->row_cuts * work->column_cuts), cell = unit % (work->row_cuts * work->column_cuts);
@@ -234,10 +258,14 @@ static void run_units(void *context, int64_t begin, int64_t end, int thread) {
     mine.batch_column = place.offset;
     SX_AT_LEVEL(sx_gemm_places)(&gemm->batch_c, batch, 1, &place);
     mine.batch_c = place.offset;
-    run_rectangle(&mine, (rectangle){cut(gemm->m, TILE_ROWS, work->row_cuts, row_cut),
-                                     cut(gemm->m, TILE_ROWS, work->row_cuts, row_cut + 1),
-                                     cut(gemm->n, TILE_COLUMNS, work->column_cuts, column_cut),
-                                     cut(gemm->n, TILE_COLUMNS, work->column_cuts, column_cut + 1)});
+    rectangle part = {cut(gemm->m, TILE_ROWS, work->row_cuts, row_cut),
+                      cut(gemm->m, TILE_ROWS, work->row_cuts, row_cut + 1),
+                      cut(gemm->n, TILE_COLUMNS, work->column_cuts, column_cut),
+                      cut(gemm->n, TILE_COLUMNS, work->column_cuts, column_cut + 1)};
+    if (work->plain)
+      run_plain(&mine, work->plain, part);
+    else
+      run_rectangle(&mine, part);
   }
 }
 
@@ -264,7 +292,9 @@ static void choose_cuts(job *work, int n_threads) {
 void SX_AT_LEVEL(sx_gemm_run)(const sx_gemm *gemm, sx_pool *pool, void *scratch) {
   job work = {.gemm = gemm, .scratch = scratch, .scratch_bytes = sx_gemm_scratch_bytes(gemm->m, gemm->n)};
   int n_threads = sx_pool_threads(pool);
-  work.point = gemm->n <= POINT_COLUMNS &&
+  sx_gemm_plain plain;
+  if (SX_AT_LEVEL(sx_gemm_plain_of)(gemm, &plain)) work.plain = &plain;
+  work.point = !work.plain && gemm->n <= POINT_COLUMNS &&
                SX_AT_LEVEL(sx_gemm_can_point)(&gemm->row_side, gemm->m, sx_min_i64(gemm->k, DEPTH), TILE_ROWS);
   choose_cuts(&work, n_threads);
   int64_t n_units = gemm->n_batches * work.row_cuts * work.column_cuts;

@@ -105,35 +105,69 @@ static void pack_rows(const panel *p, int64_t depth) {
 
 static const float zeros[SX_GEMM_DEPTH];
 
+#if defined(__AVX2__)
+/* 4 columns of 8 rows become 4 rows. */
+SX_INLINE void transpose_half(const float *const from[SQUARE], int64_t at, float *to, int64_t step) {
+  __m256 x[4];
+  SX_UNROLL for (int r = 0; r < 4; r++) x[r] =
+      _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from[r] + at)), _mm_loadu_ps(from[r + 4] + at), 1);
+  __m256 low01 = _mm256_unpacklo_ps(x[0], x[1]), high01 = _mm256_unpackhi_ps(x[0], x[1]),
+         low23 = _mm256_unpacklo_ps(x[2], x[3]), high23 = _mm256_unpackhi_ps(x[2], x[3]);
+  _mm256_storeu_ps(to, _mm256_shuffle_ps(low01, low23, 0x44));
+  _mm256_storeu_ps(to + step, _mm256_shuffle_ps(low01, low23, 0xee));
+  _mm256_storeu_ps(to + 2 * step, _mm256_shuffle_ps(high01, high23, 0x44));
+  _mm256_storeu_ps(to + 3 * step, _mm256_shuffle_ps(high01, high23, 0xee));
+}
+#endif
+
 /* The columns of 8 rows of 8 become rows of the panel. */
 SX_INLINE void transpose_square(const float *const from[SQUARE], int64_t at, float *to, int64_t step) {
 #if defined(__AVX2__)
-  __m256 r0 = _mm256_loadu_ps(from[0] + at), r1 = _mm256_loadu_ps(from[1] + at), r2 = _mm256_loadu_ps(from[2] + at),
-         r3 = _mm256_loadu_ps(from[3] + at), r4 = _mm256_loadu_ps(from[4] + at), r5 = _mm256_loadu_ps(from[5] + at),
-         r6 = _mm256_loadu_ps(from[6] + at), r7 = _mm256_loadu_ps(from[7] + at);
-  __m256 t0 = _mm256_unpacklo_ps(r0, r1), t1 = _mm256_unpackhi_ps(r0, r1), t2 = _mm256_unpacklo_ps(r2, r3),
-         t3 = _mm256_unpackhi_ps(r2, r3), t4 = _mm256_unpacklo_ps(r4, r5), t5 = _mm256_unpackhi_ps(r4, r5),
-         t6 = _mm256_unpacklo_ps(r6, r7), t7 = _mm256_unpackhi_ps(r6, r7);
-  r0 = _mm256_shuffle_ps(t0, t2, 0x44), r1 = _mm256_shuffle_ps(t0, t2, 0xee);
-  r2 = _mm256_shuffle_ps(t1, t3, 0x44), r3 = _mm256_shuffle_ps(t1, t3, 0xee);
-  r4 = _mm256_shuffle_ps(t4, t6, 0x44), r5 = _mm256_shuffle_ps(t4, t6, 0xee);
-  r6 = _mm256_shuffle_ps(t5, t7, 0x44), r7 = _mm256_shuffle_ps(t5, t7, 0xee);
-  _mm256_storeu_ps(to, _mm256_permute2f128_ps(r0, r4, 0x20));
-  _mm256_storeu_ps(to + step, _mm256_permute2f128_ps(r1, r5, 0x20));
-  _mm256_storeu_ps(to + 2 * step, _mm256_permute2f128_ps(r2, r6, 0x20));
-  _mm256_storeu_ps(to + 3 * step, _mm256_permute2f128_ps(r3, r7, 0x20));
-  _mm256_storeu_ps(to + 4 * step, _mm256_permute2f128_ps(r0, r4, 0x31));
-  _mm256_storeu_ps(to + 5 * step, _mm256_permute2f128_ps(r1, r5, 0x31));
-  _mm256_storeu_ps(to + 6 * step, _mm256_permute2f128_ps(r2, r6, 0x31));
-  _mm256_storeu_ps(to + 7 * step, _mm256_permute2f128_ps(r3, r7, 0x31));
+  transpose_half(from, at, to, step);
+  transpose_half(from, at + 4, to + 4 * step, step);
 #else
   for (int k = 0; k < SQUARE; k++)
     for (int row = 0; row < SQUARE; row++) to[k * step + row] = from[row][at + k];
 #endif
 }
 
-/* Depths first to end - 1 are one run: squares are transposed. The last square of a line of the panel
- * spills into the next line, so squares go from right to left and lines are written in order. */
+/* The last square of a line of the panel may spill into the next line, so squares go from right to left and
+ * lines are written in order. */
+static void transpose_lines(const float *const *from, int64_t n, int64_t width, float *out) {
+  for (int64_t k = 0; k + SQUARE <= n; k += SQUARE)
+    for (int64_t row = (width - 1) / SQUARE * SQUARE; row >= 0; row -= SQUARE)
+      transpose_square(from + row, k, out + k * width + row, width);
+}
+
+/* Where squares fill the lines: 8 rows at a time, so that a line of memory is used up at once. */
+static void transpose_columns(const float *const *from, int64_t n, int64_t width, float *out) {
+  for (int64_t row = 0; row < width; row += SQUARE)
+    for (int64_t k = 0; k + SQUARE <= n; k += SQUARE) transpose_square(from + row, k, out + k * width + row, width);
+}
+
+/* n elements of `width` rows. */
+static void transpose(const float *const *from, int64_t n, int64_t width, float *out) {
+  if (width % SQUARE == 0)
+    transpose_columns(from, n, width, out);
+  else
+    transpose_lines(from, n, width, out);
+  for (int64_t k = n / SQUARE * SQUARE; k < n; k++)
+    for (int64_t row = 0; row < width; row++) out[k * width + row] = from[row][k];
+}
+
+void SX_AT_LEVEL(sx_gemm_transpose)(const float *from, int64_t row, int64_t step, int64_t n, int64_t depth,
+                                    int64_t width, float *out) {
+  const float *rows[SX_GEMM_WIDEST + SQUARE];
+  if (step != 1) {
+    for (int64_t k = 0; k < depth; k++)
+      for (int64_t j = 0; j < width; j++) out[k * width + j] = j < n ? from[j * row + k * step] : 0.0f;
+    return;
+  }
+  for (int64_t j = 0; j < width + SQUARE; j++) rows[j] = j < n ? from + j * row : zeros;
+  transpose(rows, depth, width, out);
+}
+
+/* Depths first to end - 1 are one run. */
 static void pack_run(const panel *p, int64_t first, int64_t end) {
   const float *from[SX_GEMM_PANEL + SQUARE];
   const float *data = p->side->data;
@@ -142,12 +176,7 @@ static void pack_run(const panel *p, int64_t first, int64_t end) {
     from[row] = inside ? data + p->base + p->rows[row].offset + p->depths[first].offset : zeros;
   }
   for (int row = p->n_rows; row < p->width + SQUARE; row++) from[row] = zeros;
-  int64_t k = 0, n = end - first;
-  for (; k + SQUARE <= n; k += SQUARE)
-    for (int row = (p->width - 1) / SQUARE * SQUARE; row >= 0; row -= SQUARE)
-      transpose_square(from + row, k, p->out + (first + k) * p->width + row, p->width);
-  for (; k < n; k++)
-    for (int row = 0; row < p->width; row++) p->out[(first + k) * p->width + row] = from[row][k];
+  transpose(from, end - first, p->width, p->out + first * p->width);
 }
 
 static void pack_depths(const panel *p, int64_t depth) {

@@ -1,0 +1,148 @@
+/* Products of matrices as they are stored, of every shape that the fast kernels tell apart, equal the
+ * reference loop bit for bit at every SIMD level and with 1, 2 and 3 threads. Operands end where a page that
+ * may not be read begins. */
+#define _DEFAULT_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../../libsexp/cpu/operand.h"
+#include "../common/cmocka_all.h"
+
+typedef struct layout {
+  const char *labels;
+  bool a_transposed, b_transposed, c_transposed;
+} layout;
+
+static const layout layouts[] = {
+    {"zmk,zkn->zmn", false, false, false}, {"zmk,znk->zmn", false, true, false}, {"zkm,zkn->zmn", true, false, false},
+    {"zkm,znk->zmn", true, true, false},   {"zmk,zkn->znm", false, false, true}, {"zkm,znk->znm", true, true, true},
+};
+enum { N_LAYOUTS = sizeof layouts / sizeof *layouts, N_POOLS = 3, GUARD = 64 };
+static sx_pool *pools[N_POOLS];
+
+static int start_pools(void **state) {
+  (void)state;
+  for (int k = 0; k < N_POOLS; k++) pools[k] = sx_pool_new(k + 1);
+  return 0;
+}
+
+static int stop_pools(void **state) {
+  (void)state;
+  for (int k = 0; k < N_POOLS; k++) sx_pool_free(pools[k]);
+  return 0;
+}
+
+/* n elements that end at a page without access. */
+typedef struct guarded {
+  char *pages;
+  size_t n_bytes;
+  float *data;
+} guarded;
+
+static guarded new_guarded(int64_t n, uint64_t seed) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (size_t)n * 4, whole = (bytes + page - 1) / page * page;
+  guarded g = {.n_bytes = whole + page};
+  g.pages = mmap(NULL, g.n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(g.pages != MAP_FAILED);
+  assert_int_equal(mprotect(g.pages + whole, page, PROT_NONE), 0);
+  g.data = (float *)(void *)(g.pages + whole - bytes);
+  for (int64_t k = 0; k < n; k++) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    g.data[k] = (float)(int32_t)(seed >> 40) * 0x1p-23f - 1.0f;
+  }
+  return g;
+}
+
+static void free_guarded(guarded *g) { munmap(g->pages, g->n_bytes); }
+
+/* Rows of a matrix lie `gap` elements farther apart than they are long. */
+typedef struct matrix {
+  int64_t dims[3], strides[3];
+  guarded memory;
+  sx_operand operand;
+} matrix;
+
+static void make_matrix(matrix *x, int64_t batches, int64_t rows, int64_t columns, int64_t gap, uint64_t seed) {
+  int64_t row = columns + gap, last = (batches * rows - 1) * row + columns;
+  memcpy(x->dims, (int64_t[]){batches, rows, columns}, sizeof x->dims);
+  memcpy(x->strides, (int64_t[]){rows * row, row, 1}, sizeof x->strides);
+  x->memory = new_guarded(last, seed);
+  x->operand = (sx_operand){x->memory.data, SX_F32, 3, x->dims, x->strides};
+}
+
+static void check_level(sx_call call, sx_simd simd, const matrix *want, const char *text) {
+  int64_t n = sx_operand_count(&want->operand);
+  sx_graph graph = {.nodes = {.items = (sx_node *)(uintptr_t)call.node, .n = 1}};
+  int64_t bytes = sx_kernel_scratch(sx_kernels(simd), &graph, 0, sx_pool_threads(call.pool));
+  unsigned char *scratch = NULL;
+  if (posix_memalign((void **)&scratch, 64, (size_t)bytes + GUARD)) abort();
+  memset(scratch, 0xa5, (size_t)bytes + GUARD);
+  matrix got;
+  make_matrix(&got, want->dims[0], want->dims[1], want->dims[2], 0, 99);
+  call.out = got.operand;
+  call.scratch = scratch;
+  assert_true(sx_kernels(simd)->fast[SX_OP_EINSUM](&call));
+  if (memcmp(got.memory.data, want->memory.data, (size_t)n * 4))
+    fail_msg("%s at %s, %d threads differs from the reference", text, sx_simd_name(simd), sx_pool_threads(call.pool));
+  for (int k = 0; k < GUARD; k++) assert_int_equal(scratch[bytes + k], 0xa5);
+  free_guarded(&got.memory);
+  free(scratch);
+}
+
+static void check(const layout *l, int64_t batches, int64_t m, int64_t n, int64_t k, int64_t gap) {
+  matrix a, b, c;
+  char text[96];
+  snprintf(text, sizeof text, "%s, %lld of %lld %lld %lld, gap %lld", l->labels, (long long)batches, (long long)m,
+           (long long)n, (long long)k, (long long)gap);
+  make_matrix(&a, batches, l->a_transposed ? k : m, l->a_transposed ? m : k, gap, 1);
+  make_matrix(&b, batches, l->b_transposed ? n : k, l->b_transposed ? k : n, gap, 2);
+  make_matrix(&c, batches, l->c_transposed ? n : m, l->c_transposed ? m : n, 0, 3);
+  sx_node node = {.op = SX_OP_EINSUM, .text = l->labels, .rank = 3, .dims = c.dims};
+  sx_operand inputs[2] = {a.operand, b.operand};
+  sx_call call = {.node = &node, .out = c.operand, .inputs = inputs, .n_inputs = 2};
+  sx_reference[SX_OP_EINSUM](&call);
+  for (sx_simd simd = SX_SIMD_SCALAR; simd < SX_N_SIMD; simd++)
+    for (int p = 0; p < N_POOLS && sx_simd_available(simd); p++) {
+      call.pool = pools[p];
+      check_level(call, simd, &c, text);
+    }
+  free_guarded(&a.memory);
+  free_guarded(&b.memory);
+  free_guarded(&c.memory);
+}
+
+/* Every number of rows of a tile, every part of a register. */
+static void tiles(void **state) {
+  (void)state;
+  for (int64_t m = 1; m <= 16; m++)
+    for (int64_t n = 1; n <= 34; n += 1 + (n > 17) * 3)
+      for (int l = 0; l < N_LAYOUTS; l++) check(&layouts[l], 1, m, n, 1 + (m * n) % 21, (m + n) % 3);
+}
+
+/* Blocks of the contracted index, of columns; few rows; rows and columns that meet in the cache. */
+static void blocks(void **state) {
+  (void)state;
+  static const int64_t shapes[][4] = {
+      {2, 0, 130, 300}, {1, 1, 70, 257},  {300, 1, 1, 513},  {20, 0, 600, 9},   {3, 0, 66, 256},   {30, 0, 20, 1024},
+      {33, 0, 70, 1},   {300, 0, 40, 37}, {17, 0, 1024, 30}, {29, 0, 1040, 12}, {128, 1, 10, 512},
+  };
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+    for (int l = 0; l < N_LAYOUTS; l++) check(&layouts[l], 1, shapes[s][0], shapes[s][2], shapes[s][3], shapes[s][1]);
+}
+
+static void batches(void **state) {
+  (void)state;
+  for (int l = 0; l < N_LAYOUTS; l++) {
+    check(&layouts[l], 7, 5, 9, 11, 0);
+    check(&layouts[l], 2, 40, 33, 65, 1);
+    check(&layouts[l], 5, 64, 64, 32, 0);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(tiles), cmocka_unit_test(blocks), cmocka_unit_test(batches)};
+  return cmocka_run_group_tests(tests, start_pools, stop_pools);
+}
