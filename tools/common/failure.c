@@ -51,3 +51,11 @@ int tool_no_memory(void) {
   fputs("E-CKPT-001: out of memory\n", stderr);
   return TOOL_STORAGE;
 }
+
+int tool_end_output(int status) {
+  errno = 0;
+  if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+  int failed = tool_fail(TOOL_STORAGE, TOOL_E_ENV_OUTPUT, "standard output cannot be written%s%s", errno ? ": " : "",
+                         errno ? strerror(errno) : "");
+  return status > TOOL_NO ? status : failed;
+}

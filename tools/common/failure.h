@@ -31,5 +31,8 @@ int tool_fail_ckpt(const ckpt_error *error);
 int tool_status_unverified(const ckpt_error *error);
 /* Prints E-CKPT-001; TOOL_STORAGE. */
 int tool_no_memory(void);
+/* The last act of a tool: what standard output was given is written, else E-ENV-012 and TOOL_STORAGE. An error that
+ * came first keeps its status: it has been told. */
+int tool_end_output(int status);
 
 #endif

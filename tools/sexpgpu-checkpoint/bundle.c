@@ -33,7 +33,7 @@ static int write_file(tar *archive, const ckpt_checkpoint *checkpoint, const bun
   ckpt_file *file = NULL;
   ckpt_error error;
   options.stored = true;
-  unsigned char *room = command_memory(malloc(PIECE));
+  unsigned char *room = tool_memory(malloc(PIECE));
   ckpt_status status = item->listed ? ckpt_checkpoint_file(&file, checkpoint, item->index, &error)
                                     : ckpt_file_open(&file, item->path, &options, &error);
   for (uint64_t done = 0; status == CKPT_OK && done < item->size && !ferror(archive->to);) {
@@ -82,7 +82,7 @@ static int write_and_close(const bundle *b, FILE *to, const char *target, bool s
 static int write_target(const bundle *b, const char *target) {
   struct stat facts;
   bool direct = stat(target, &facts) == 0 && !S_ISREG(facts.st_mode);
-  char *written = direct ? command_text("%s", target) : command_text("%s.tmp-%ld", target, (long)getpid());
+  char *written = direct ? tool_text("%s", target) : tool_text("%s.tmp-%ld", target, (long)getpid());
   int fd = open(written, O_WRONLY | O_CLOEXEC | (direct ? 0 : O_CREAT | O_EXCL), 0666);
   FILE *to = fd >= 0 ? fdopen(fd, "wb") : NULL;
   int status = to ? write_and_close(b, to, target, !direct) : fail_write(target);
@@ -114,17 +114,18 @@ int command_bundle(int argc, char **argv) {
   const char *root = NULL;
   const tool_setting settings[] = {{"root", 0, "DIR", NULL, TOOL_TEXT, &root,
                                     "the experiment's folder, where recorded paths start; by default here"}};
-  const command_usage usage = {"sexpgpu-checkpoint bundle",
-                               "C OUT.tar",
-                               "Writes a tar file of a checkpoint, its experiment's files and the weights it loaded.",
-                               settings,
-                               1,
-                               2,
-                               2};
+  const tool_command_usage usage = {
+      "sexpgpu-checkpoint bundle",
+      "C OUT.tar",
+      "Writes a tar file of a checkpoint, its experiment's files and the weights it loaded.",
+      settings,
+      1,
+      2,
+      2};
   tool_list operands;
   bool exit_now = false;
   ckpt_checkpoint *checkpoint = NULL;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   if (!status && !exit_now && strcmp(operands.items[1], "-") == 0)
     status = command_refuse_terminal(stdout, "a tar file");
   if (!status && !exit_now) status = checkpoint_open_or_say(&checkpoint, operands.items[0]);

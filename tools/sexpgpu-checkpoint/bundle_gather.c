@@ -12,7 +12,7 @@
 static bundle_item *add(bundle *b, char *path) {
   if (b->n_items == b->room) {
     b->room = b->room ? b->room * 2 : 16;
-    b->items = command_memory(realloc(b->items, b->room * sizeof *b->items));
+    b->items = tool_memory(realloc(b->items, b->room * sizeof *b->items));
   }
   bundle_item *item = &b->items[b->n_items++];
   *item = (bundle_item){.path = path};
@@ -28,7 +28,7 @@ static bool has(const bundle *b, const char *path) {
 /* Where a path that the run recorded lies now: relative ones start at the experiment's folder. */
 static char *located(const bundle *b, const char *path) {
   bool as_it_is = path[0] == '/' || !b->root;
-  return as_it_is ? command_text("%s", path) : command_text("%s/%s", b->root, path);
+  return as_it_is ? tool_text("%s", path) : tool_text("%s/%s", b->root, path);
 }
 
 static int add_file(bundle *b, const char *path) {
@@ -39,7 +39,7 @@ static int add_file(bundle *b, const char *path) {
   if (has(b, path)) return TOOL_DONE;
   char *place = located(b, path);
   ckpt_status status = ckpt_file_open(&file, place, &options, &error);
-  if (status == CKPT_OK) add(b, command_text("%s", path))->size = ckpt_file_size(file);
+  if (status == CKPT_OK) add(b, tool_text("%s", path))->size = ckpt_file_size(file);
   ckpt_file_close(file);
   free(place);
   return status == CKPT_OK ? TOOL_DONE : tool_fail_ckpt(&error);
@@ -76,8 +76,8 @@ static int add_index(bundle *b, const char *index, const char *shard) {
   if (found) status = add_file(b, index);
   for (size_t i = 0; found && !status && i < n; i++) {
     const char *name = strrchr(ckpt_file_path(ckpt_tensors_file(tensors, i)), '/');
-    char *path = name && strchr(index, '/') ? command_text("%s%s", directory, name)
-                                            : command_text("%s", ckpt_file_path(ckpt_tensors_file(tensors, i)));
+    char *path = name && strchr(index, '/') ? tool_text("%s%s", directory, name)
+                                            : tool_text("%s", ckpt_file_path(ckpt_tensors_file(tensors, i)));
     status = add_file(b, path);
     free(path);
   }
@@ -101,8 +101,7 @@ static int add_indexes(bundle *b, const char *shard) {
   int status = TOOL_DONE;
   for (const struct dirent *entry; stream && !status && (entry = readdir(stream));) {
     if (!is_index(entry->d_name)) continue;
-    char *index =
-        strchr(shard, '/') ? command_text("%s/%s", directory, entry->d_name) : command_text("%s", entry->d_name);
+    char *index = strchr(shard, '/') ? tool_text("%s/%s", directory, entry->d_name) : tool_text("%s", entry->d_name);
     status = add_index(b, index, shard);
     free(index);
   }
@@ -133,22 +132,22 @@ static void add_checkpoint(bundle *b, const char *top) {
   const ckpt_experiment *e = ckpt_checkpoint_experiment(b->checkpoint);
   const char *path = ckpt_checkpoint_path(b->checkpoint);
   for (size_t i = 0; i < e->n_files; i++) {
-    bundle_item *item = add(b, command_text("%s/%s", path, e->files[i].name));
-    item->name = command_text("%s/step-%" PRId64 "/%s", top, e->step, e->files[i].name);
+    bundle_item *item = add(b, tool_text("%s/%s", path, e->files[i].name));
+    item->name = tool_text("%s/step-%" PRId64 "/%s", top, e->step, e->files[i].name);
     item->size = e->files[i].size;
     item->listed = true;
     item->index = i;
   }
   size_t n = 0;
   const char *text = ckpt_checkpoint_text(b->checkpoint, &n);
-  bundle_item *item = add(b, command_text("%s/experiment.json", path));
-  item->name = command_text("%s/step-%" PRId64 "/experiment.json", top, e->step);
+  bundle_item *item = add(b, tool_text("%s/experiment.json", path));
+  item->name = tool_text("%s/step-%" PRId64 "/experiment.json", top, e->step);
   item->bytes = text;
   item->size = n;
 }
 
 static char *top_name(const ckpt_experiment *e) {
-  char *name = command_text("%s-step-%" PRId64, e->slug && e->slug[0] ? e->slug : "checkpoint", e->step);
+  char *name = tool_text("%s-step-%" PRId64, e->slug && e->slug[0] ? e->slug : "checkpoint", e->step);
   for (char *c = name; *c; c++)
     if (*c == '/' || (unsigned char)*c < 0x20 || (c == name && *c == '.')) *c = '_';
   return name;
@@ -156,7 +155,7 @@ static char *top_name(const ckpt_experiment *e) {
 
 /* Names for the items that have none: those that the run found by path. */
 static void name_items(bundle *b, const char *top) {
-  const char **paths = command_memory(calloc(b->n_items + 1, sizeof *paths));
+  const char **paths = tool_memory(calloc(b->n_items + 1, sizeof *paths));
   size_t first = 0;
   while (first < b->n_items && b->items[first].name) first++;
   for (size_t i = first; i < b->n_items; i++) paths[i - first] = b->items[i].path;
@@ -164,7 +163,7 @@ static void name_items(bundle *b, const char *top) {
   for (size_t i = first; i < b->n_items; i++) {
     if (strncmp(names[i - first], "absolute/", 9) == 0)
       fprintf(stderr, "%s was named by an absolute path; in the bundle it is %s\n", paths[i - first], names[i - first]);
-    b->items[i].name = command_text("%s/%s", top, names[i - first]);
+    b->items[i].name = tool_text("%s/%s", top, names[i - first]);
     free(names[i - first]);
   }
   for (size_t i = first; i < b->n_items; i++) {
@@ -182,7 +181,7 @@ int bundle_gather(bundle *b) {
   char *top = top_name(e);
   add_checkpoint(b, top);
   for (size_t i = 0; i < e->n_sources; i++) {
-    bundle_item *item = add(b, command_text("%s", e->sources[i].name));
+    bundle_item *item = add(b, tool_text("%s", e->sources[i].name));
     item->bytes = e->sources[i].text;
     item->size = strlen(e->sources[i].text);
   }

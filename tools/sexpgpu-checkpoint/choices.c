@@ -3,16 +3,16 @@
 #include "open.h"
 
 int command_choices(int argc, char **argv) {
-  const command_usage usage = {"sexpgpu-checkpoint choices",
-                               "C",
-                               "Prints the choices that a checkpoint's run recorded, one JSON object in one line.",
-                               NULL,
-                               0,
-                               1,
-                               1};
+  const tool_command_usage usage = {"sexpgpu-checkpoint choices",
+                                    "C",
+                                    "Prints the choices that a checkpoint's run recorded, one JSON object in one line.",
+                                    NULL,
+                                    0,
+                                    1,
+                                    1};
   tool_list operands;
   bool exit_now = false;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   ckpt_checkpoint *checkpoint = NULL;
   if (!status && !exit_now) status = checkpoint_open_or_say(&checkpoint, operands.items[0]);
   if (checkpoint) {

@@ -92,16 +92,17 @@ int command_cp(int argc, char **argv) {
   const tool_setting settings[] = {
       {"replace", 0, NULL, NULL, TOOL_FLAG, &c.options.replace, "replace another checkpoint of the same step"},
       {"quiet", 'q', NULL, NULL, TOOL_FLAG, &c.quiet, "no word about what was copied"}};
-  const command_usage usage = {"sexpgpu-checkpoint cp",
-                               "SRC DST",
-                               "Copies a checkpoint, or all of a location, into the location DST: verified, resumable.",
-                               settings,
-                               2,
-                               2,
-                               2};
+  const tool_command_usage usage = {
+      "sexpgpu-checkpoint cp",
+      "SRC DST",
+      "Copies a checkpoint, or all of a location, into the location DST: verified, resumable.",
+      settings,
+      2,
+      2,
+      2};
   tool_list operands;
   bool exit_now = false;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   if (!status && !exit_now) {
     const char *source = operands.items[0], *target = operands.items[1];
     status = checkpoint_is_one(source) ? copy_one(&c, source, target) : copy_all(&c, source, target);

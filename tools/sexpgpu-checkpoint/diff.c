@@ -18,7 +18,7 @@ bool diff_same_layout(const diff_tensor *tensor) {
 static void add_tensor(diff *d, const diff_tensor *tensor) {
   if (d->n_tensors == d->tensors_room) {
     d->tensors_room = d->tensors_room ? d->tensors_room * 2 : 16;
-    d->tensors = command_memory(realloc(d->tensors, d->tensors_room * sizeof *d->tensors));
+    d->tensors = tool_memory(realloc(d->tensors, d->tensors_room * sizeof *d->tensors));
   }
   d->tensors[d->n_tensors++] = *tensor;
 }
@@ -83,17 +83,17 @@ int command_diff(int argc, char **argv) {
   const tool_setting settings[] = {
       {"tensors", 't', NULL, NULL, TOOL_FLAG, &d.tensors_only, "compare the tensors alone"},
       {"json", 'j', NULL, NULL, TOOL_FLAG, &json, "one JSON object"}};
-  const command_usage usage = {"sexpgpu-checkpoint diff",
-                               "A B",
-                               "Compares two checkpoints; exit status 0 when they are the same, 1 when not.",
-                               settings,
-                               2,
-                               2,
-                               2};
+  const tool_command_usage usage = {"sexpgpu-checkpoint diff",
+                                    "A B",
+                                    "Compares two checkpoints; exit status 0 when they are the same, 1 when not.",
+                                    settings,
+                                    2,
+                                    2,
+                                    2};
   tool_list operands;
   bool exit_now = false;
   ckpt_checkpoint *left = NULL, *right = NULL;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   if (!status && !exit_now) status = checkpoint_open_or_say(&left, operands.items[0]);
   if (left) status = checkpoint_open_or_say(&right, operands.items[1]);
   d.left = left;

@@ -25,12 +25,12 @@ static void note(diff *d, const char *group, const char *name, const char *left,
   if (same_text(left, right)) return;
   if (d->n_facts == d->facts_room) {
     d->facts_room = d->facts_room ? d->facts_room * 2 : 16;
-    d->facts = command_memory(realloc(d->facts, d->facts_room * sizeof *d->facts));
+    d->facts = tool_memory(realloc(d->facts, d->facts_room * sizeof *d->facts));
   }
   d->facts[d->n_facts++] = (diff_fact){.group = group,
-                                       .name = command_text("%s", name),
-                                       .left = left ? command_text("%s", left) : NULL,
-                                       .right = right ? command_text("%s", right) : NULL};
+                                       .name = tool_text("%s", name),
+                                       .left = left ? tool_text("%s", left) : NULL,
+                                       .right = right ? tool_text("%s", right) : NULL};
 }
 
 static void note_number(diff *d, const char *group, const char *name, int64_t left, int64_t right) {
@@ -43,7 +43,7 @@ static void note_number(diff *d, const char *group, const char *name, int64_t le
 static char *source_text(const ckpt_text_file *source) {
   char sha256[CKPT_SHA256_TEXT] = "";
   ckpt_sha256_bytes(sha256, source->text, strlen(source->text), NULL);
-  return command_text("%s %s", source->name, sha256);
+  return tool_text("%s %s", source->name, sha256);
 }
 
 /* Files are the same when their texts are, under whatever path each run found them. */
@@ -85,9 +85,9 @@ static void compare_data(diff *d, const ckpt_experiment *a, const ckpt_experimen
     char *texts[2] = {NULL, NULL};
     for (int side = 0; side < 2; side++)
       if (each[side])
-        texts[side] = command_text("%s, %s, %" PRIu64 " bytes, %s", each[side]->name ? each[side]->name : "-",
-                                   each[side]->source ? each[side]->source : "-", each[side]->size,
-                                   each[side]->version ? each[side]->version : "no version");
+        texts[side] = tool_text("%s, %s, %" PRIu64 " bytes, %s", each[side]->name ? each[side]->name : "-",
+                                each[side]->source ? each[side]->source : "-", each[side]->size,
+                                each[side]->version ? each[side]->version : "no version");
     char number[24];
     snprintf(number, sizeof number, "%zu", i + 1);
     note(d, "data", left && left->name ? left->name : number, texts[0], texts[1]);
@@ -99,7 +99,7 @@ static void compare_data(diff *d, const ckpt_experiment *a, const ckpt_experimen
 /* A string value without its quotes, anything else as it stands. */
 static char *plain(const json_text *value) {
   size_t cut = value->n >= 2 && value->text[0] == '"';
-  return command_text("%.*s", (int)(value->n - 2 * cut), value->text + cut);
+  return tool_text("%.*s", (int)(value->n - 2 * cut), value->text + cut);
 }
 
 static void compare_member(diff *d, const char *prefix, const json_text *key, const json_text *left,
@@ -120,9 +120,9 @@ static void compare_objects(diff *d, const char *prefix, const json_text *left, 
 static void compare_member(diff *d, const char *prefix, const json_text *key, const json_text *left,
                            const json_text *right, int depth) {
   if (left && right && json_text_equal(left, right)) return;
-  char *name = command_text("%s%.*s", prefix, (int)key->n, key->text);
+  char *name = tool_text("%s%.*s", prefix, (int)key->n, key->text);
   if (depth == 0 && left && right && left->text[0] == '{' && right->text[0] == '{') {
-    char *inner = command_text("%s ", name);
+    char *inner = tool_text("%s ", name);
     compare_objects(d, inner, left, right, depth + 1);
     free(inner);
   } else {

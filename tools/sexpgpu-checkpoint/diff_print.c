@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "../common/format.h"
+#include "../common/table.h"
 #include "command.h"
 #include "diff.h"
-#include "../common/table.h"
 #include "words.h"
 
 static bool is_float(ckpt_dtype dtype) {
@@ -24,24 +24,24 @@ static void unravel(int64_t out[CKPT_MAX_RANK], const ckpt_tensor *tensor, uint6
 /* "choices stacking"; a group of one fact by its own name. */
 static char *fact_label(const diff_fact *fact) {
   static const char *const said_with_group[] = {"knobs", "data", "choices", "tool", "world", "file"};
-  if (!fact->name[0]) return command_text("%s", fact->group);
+  if (!fact->name[0]) return tool_text("%s", fact->group);
   for (size_t i = 0; i < sizeof said_with_group / sizeof *said_with_group; i++)
     if (strcmp(fact->group, said_with_group[i]) == 0)
-      return command_text("%s %s", i == 0 ? "knob" : fact->group, fact->name);
-  return command_text("%s", fact->name);
+      return tool_text("%s %s", i == 0 ? "knob" : fact->group, fact->name);
+  return tool_text("%s", fact->name);
 }
 
 static void say_same_groups(const diff *d, table *t) {
-  char *list = command_text("%s", "");
+  char *list = tool_text("%s", "");
   for (size_t i = 0; i < DIFF_GROUPS; i++) {
     if (diff_has_group(d, diff_groups[i])) continue;
-    char *longer = command_text("%s%s%s", list, list[0] ? ", " : "", diff_groups[i]);
+    char *longer = tool_text("%s%s%s", list, list[0] ? ", " : "", diff_groups[i]);
     free(list);
     list = longer;
   }
   if (list[0]) {
     table_row(t);
-    table_cell(t, command_text("same"));
+    table_cell(t, tool_text("same"));
     table_cell(t, list);
   } else {
     free(list);
@@ -52,14 +52,14 @@ static void say_fact(table *t, const diff_fact *fact) {
   table_row(t);
   table_cell(t, fact_label(fact));
   if (fact->left && fact->right)
-    table_cell(t, command_text("%s | %s", fact->left, fact->right));
+    table_cell(t, tool_text("%s | %s", fact->left, fact->right));
   else
-    table_cell(t, command_text("only in %s: %s", fact->left ? "a" : "b", fact->left ? fact->left : fact->right));
+    table_cell(t, tool_text("only in %s: %s", fact->left ? "a" : "b", fact->left ? fact->left : fact->right));
 }
 
 static char *layout(const ckpt_tensor *tensor) {
   char *shape = words_shape(tensor->rank, tensor->dims);
-  char *text = command_text("%s %s", ckpt_dtype_name(tensor->dtype), shape);
+  char *text = tool_text("%s %s", ckpt_dtype_name(tensor->dtype), shape);
   free(shape);
   return text;
 }
@@ -68,18 +68,18 @@ static char *layout(const ckpt_tensor *tensor) {
 static char *distance(const ckpt_difference *by, ckpt_dtype dtype) {
   char ulps[32], count[32];
   const char *nan = by->n_nan == by->n_differing ? "all" : tool_grouped(count, (int64_t)by->n_nan);
-  char *nans = by->n_nan ? command_text(", %s of them NaN on one side", nan) : command_text("%s", "");
+  char *nans = by->n_nan ? tool_text(", %s of them NaN on one side", nan) : tool_text("%s", "");
   char *text;
   if (by->n_nan == by->n_differing)
-    text = command_text("%s", nans);
+    text = tool_text("%s", nans);
   else if (!is_float(dtype))
-    text = command_text(", at most %.17g%s", by->max_value, nans);
+    text = tool_text(", at most %.17g%s", by->max_value, nans);
   else if (by->max_ulps == 0)
-    text = command_text(", in the sign of zero alone%s", nans);
+    text = tool_text(", in the sign of zero alone%s", nans);
   else if (by->max_ulps > INT64_MAX)
-    text = command_text(", at most %" PRIu64 " ulp (%.2g)%s", by->max_ulps, by->max_value, nans);
+    text = tool_text(", at most %" PRIu64 " ulp (%.2g)%s", by->max_ulps, by->max_value, nans);
   else
-    text = command_text(", at most %s ulp (%.2g)%s", tool_grouped(ulps, (int64_t)by->max_ulps), by->max_value, nans);
+    text = tool_text(", at most %s ulp (%.2g)%s", tool_grouped(ulps, (int64_t)by->max_ulps), by->max_value, nans);
   free(nans);
   return text;
 }
@@ -90,9 +90,9 @@ static char *elements(const diff_tensor *tensor) {
   int64_t at[CKPT_MAX_RANK];
   unravel(at, tensor->left, by->first);
   char *first = words_shape(tensor->left->rank, at), *far = distance(by, tensor->left->dtype);
-  char *text = command_text(
-      "%s of %s element%s differ%s, first at %s", tool_grouped(differing, (int64_t)by->n_differing),
-      tool_grouped(all, (int64_t)tensor->left->n_elements), tool_plural((int64_t)tensor->left->n_elements), far, first);
+  char *text = tool_text("%s of %s element%s differ%s, first at %s", tool_grouped(differing, (int64_t)by->n_differing),
+                         tool_grouped(all, (int64_t)tensor->left->n_elements),
+                         tool_plural((int64_t)tensor->left->n_elements), far, first);
   free(first);
   free(far);
   return text;
@@ -101,16 +101,16 @@ static char *elements(const diff_tensor *tensor) {
 static void say_tensor(table *t, const diff_tensor *tensor) {
   const ckpt_tensor *any = tensor->left ? tensor->left : tensor->right;
   table_row(t);
-  table_cell(t, command_text("%s", any->name));
+  table_cell(t, tool_text("%s", any->name));
   if (diff_same_layout(tensor)) {
     table_cell(t, elements(tensor));
     return;
   }
   char *left = tensor->left ? layout(tensor->left) : NULL, *right = tensor->right ? layout(tensor->right) : NULL;
   if (left && right)
-    table_cell(t, command_text("%s | %s", left, right));
+    table_cell(t, tool_text("%s | %s", left, right));
   else
-    table_cell(t, command_text("only in %s: %s", left ? "a" : "b", left ? left : right));
+    table_cell(t, tool_text("only in %s: %s", left ? "a" : "b", left ? left : right));
   free(left);
   free(right);
 }

@@ -1,7 +1,7 @@
 /* digest C...: the digest of the tensors, a line a checkpoint as sha256sum prints them. */
+#include "../common/table.h"
 #include "command.h"
 #include "open.h"
-#include "../common/table.h"
 
 static int print_digest(const char *name, bool recorded) {
   char digest[CKPT_SHA256_TEXT];
@@ -26,16 +26,16 @@ int command_digest(int argc, char **argv) {
   bool recorded = false;
   const tool_setting settings[] = {
       {"recorded", 0, NULL, NULL, TOOL_FLAG, &recorded, "what experiment.json says, without reading the tensors"}};
-  const command_usage usage = {"sexpgpu-checkpoint digest",
-                               "C...",
-                               "Computes the digest of each checkpoint's tensors: equal digests mean equal bits.",
-                               settings,
-                               1,
-                               1,
-                               0};
+  const tool_command_usage usage = {"sexpgpu-checkpoint digest",
+                                    "C...",
+                                    "Computes the digest of each checkpoint's tensors: equal digests mean equal bits.",
+                                    settings,
+                                    1,
+                                    1,
+                                    0};
   tool_list operands;
   bool exit_now = false;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   size_t n = status || exit_now ? 0 : operands.n;
   for (size_t i = 0; i < n; i++) {
     int each = print_digest(operands.items[i], recorded);

@@ -29,10 +29,10 @@ static void print_header(const ckpt_tensor *tensor) {
     size_t used = strlen(dims);
     snprintf(dims + used, sizeof dims - used, "%" PRId64 "%s", tensor->dims[i], i + 1 < tensor->rank ? ", " : "");
   }
-  char *header = type[0] == '|' ? command_text("{'descr': '%s', 'fortran_order': False, 'shape': (%s%s), }", type, dims,
-                                               tensor->rank == 1 ? "," : "")
-                                : command_text("{'descr': '%c%s', 'fortran_order': False, 'shape': (%s%s), }",
-                                               byte_order(), type, dims, tensor->rank == 1 ? "," : "");
+  char *header = type[0] == '|' ? tool_text("{'descr': '%s', 'fortran_order': False, 'shape': (%s%s), }", type, dims,
+                                            tensor->rank == 1 ? "," : "")
+                                : tool_text("{'descr': '%c%s', 'fortran_order': False, 'shape': (%s%s), }",
+                                            byte_order(), type, dims, tensor->rank == 1 ? "," : "");
   size_t n = strlen(header), padding = 63 - (10 + n) % 64, total = n + padding + 1;
   const unsigned char start[10] = {
       0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)(total & 255), (unsigned char)(total >> 8)};
@@ -54,7 +54,7 @@ static void widen(unsigned char *elements, size_t n) {
 static int print_elements(const ckpt_tensors *tensors, const ckpt_tensor *tensor) {
   size_t width = ckpt_dtype_n_bytes(tensor->dtype), wide = tensor->dtype == CKPT_BF16 ? 4 : width;
   size_t most = tensor->n_elements < BLOCK_BYTES / wide ? (size_t)tensor->n_elements : BLOCK_BYTES / wide;
-  unsigned char *room = command_memory(malloc(most * wide + 1));
+  unsigned char *room = tool_memory(malloc(most * wide + 1));
   int status = TOOL_DONE;
   for (uint64_t done = 0; !status && done < tensor->n_elements && !ferror(stdout);) {
     size_t n = tensor->n_elements - done < most ? (size_t)(tensor->n_elements - done) : most;
@@ -87,17 +87,17 @@ int command_get(int argc, char **argv) {
   bool state = false;
   const tool_setting settings[] = {
       {"state", 0, NULL, NULL, TOOL_FLAG, &state, "the state of that path, where a parameter has it too"}};
-  const command_usage usage = {"sexpgpu-checkpoint get",
-                               "C PATH",
-                               "Writes a tensor as .npy to standard output; bf16 widened to f32.",
-                               settings,
-                               1,
-                               2,
-                               2};
+  const tool_command_usage usage = {"sexpgpu-checkpoint get",
+                                    "C PATH",
+                                    "Writes a tensor as .npy to standard output; bf16 widened to f32.",
+                                    settings,
+                                    1,
+                                    2,
+                                    2};
   tool_list operands;
   bool exit_now = false;
   ckpt_checkpoint *checkpoint = NULL;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   if (!status && !exit_now) status = command_refuse_terminal(stdout, "a tensor");
   if (!status && !exit_now) status = checkpoint_open_or_say(&checkpoint, operands.items[0]);
   if (checkpoint) status = get(checkpoint, operands.items[1], state);

@@ -8,7 +8,7 @@
 
 /* Without ".", empty parts and "x/..": what is left of ".." stands at the start of a relative path. */
 static char *normal(const char *path) {
-  char *out = command_text("%s", path[0] == '/' ? "/" : "");
+  char *out = tool_text("%s", path[0] == '/' ? "/" : "");
   size_t root = strlen(out);
   for (const char *part = path; *part;) {
     size_t n = strcspn(part, "/");
@@ -18,7 +18,7 @@ static char *normal(const char *path) {
     if (up && *last && strcmp(last, "..") != 0) {
       out[slash ? (size_t)(slash - out) : root] = 0;
     } else if (n && !(n == 1 && *part == '.') && !(up && root)) {
-      char *longer = command_text("%s%s%.*s", out, out[root] ? "/" : "", (int)n, part);
+      char *longer = tool_text("%s%s%.*s", out, out[root] ? "/" : "", (int)n, part);
       free(out);
       out = longer;
     }
@@ -36,10 +36,10 @@ static size_t ups_of(const char *path) {
 
 /* A name that is no part of any path. */
 static char *unused_name(char *const *paths, size_t n) {
-  char *name = command_text("work");
+  char *name = tool_text("work");
   for (size_t i = 0; i < n; i++) {
     if (!strstr(paths[i], name)) continue;
-    char *longer = command_text("%s_", name);
+    char *longer = tool_text("%s_", name);
     free(name);
     name = longer;
     i = (size_t)-1;
@@ -55,9 +55,9 @@ static void lower_relative(char **paths, size_t n) {
   for (size_t i = 0; i < n; i++) {
     if (paths[i][0] == '/') continue;
     size_t ups = ups_of(paths[i]);
-    char *out = command_text("%s", paths[i] + 3 * ups);
+    char *out = tool_text("%s", paths[i] + 3 * ups);
     for (size_t down = ups; down < most; down++) {
-      char *longer = command_text("%s/%s", name, out);
+      char *longer = tool_text("%s/%s", name, out);
       free(out);
       out = longer;
     }
@@ -79,7 +79,7 @@ static size_t common_directory(char *const *paths, size_t n) {
 }
 
 char **layout_names(const char *const *paths, size_t n) {
-  char **names = command_memory(calloc(n + 1, sizeof *names));
+  char **names = tool_memory(calloc(n + 1, sizeof *names));
   size_t n_absolute = 0;
   for (size_t i = 0; i < n; i++) {
     names[i] = normal(paths[i]);
@@ -89,7 +89,7 @@ char **layout_names(const char *const *paths, size_t n) {
   size_t cut = n > 0 && n_absolute == n ? common_directory(names, n) : 1;
   for (size_t i = 0; i < n; i++) {
     if (names[i][0] != '/') continue;
-    char *name = command_text("%s%s", n_absolute == n ? "" : "absolute/", names[i] + cut);
+    char *name = tool_text("%s%s", n_absolute == n ? "" : "absolute/", names[i] + cut);
     free(names[i]);
     names[i] = name;
   }

@@ -4,17 +4,17 @@
 #include <string.h>
 
 #include "../common/format.h"
+#include "../common/table.h"
 #include "command.h"
 #include "open.h"
-#include "../common/table.h"
 #include "words.h"
 
 /* "2026-11-29T12:01:07Z" as "2026-11-29 12:01:07"; anything else as it is. */
 static char *written(const char *created) {
-  if (!created) return command_text("-");
+  if (!created) return tool_text("-");
   size_t n = strlen(created);
-  if (n == 20 && created[10] == 'T' && created[19] == 'Z') return command_text("%.10s %.8s", created, created + 11);
-  return command_text("%s", created);
+  if (n == 20 && created[10] == 'T' && created[19] == 'Z') return tool_text("%.10s %.8s", created, created + 11);
+  return tool_text("%s", created);
 }
 
 static void add_whole(table *t, const ckpt_checkpoint *checkpoint) {
@@ -22,9 +22,9 @@ static void add_whole(table *t, const ckpt_checkpoint *checkpoint) {
   char size[32], choices[CKPT_SHA256_TEXT];
   words_choices_digest(choices, experiment);
   table_cell(t, written(experiment->created));
-  table_cell(t, command_text("%s", tool_bytes(size, (int64_t)ckpt_checkpoint_n_bytes(checkpoint))));
+  table_cell(t, tool_text("%s", tool_bytes(size, (int64_t)ckpt_checkpoint_n_bytes(checkpoint))));
   table_cell(t, words_short(experiment->digest, true));
-  table_cell(t, choices[0] ? words_short(choices, false) : command_text("-"));
+  table_cell(t, choices[0] ? words_short(choices, false) : tool_text("-"));
 }
 
 static void print_entry_json(ckpt_json *json, const ckpt_checkpoint *checkpoint, int64_t step, const char *path,
@@ -58,14 +58,14 @@ static int list_one(table *t, ckpt_json *json, ckpt_location *location, const ch
   ckpt_error error;
   ckpt_status status = ckpt_checkpoint_open(&checkpoint, location, step, &error);
   if (json) {
-    char *path = command_text("%s/step-%" PRId64, name, step);
+    char *path = tool_text("%s/step-%" PRId64, name, step);
     print_entry_json(json, checkpoint, step, path, &error);
     free(path);
   } else {
     table_row(t);
-    table_cell(t, command_text("step-%" PRId64, step));
+    table_cell(t, tool_text("step-%" PRId64, step));
     if (checkpoint) add_whole(t, checkpoint);
-    if (!checkpoint) table_cell(t, command_text("torn (%s), not used", words_torn(&error)));
+    if (!checkpoint) table_cell(t, tool_text("torn (%s), not used", words_torn(&error)));
   }
   ckpt_checkpoint_close(checkpoint);
   bool unread = status == CKPT_IO && strcmp(error.code, "E-CKPT-011") != 0;
@@ -83,7 +83,7 @@ static int list_all(ckpt_location *location, const char *name, bool as_json) {
   if (n > 0 && !json) {
     static const char *const heads[] = {"step", "written", "size", "digest", "choices"};
     table_row(&t);
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) table_cell(&t, command_text("%s", heads[i]));
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) table_cell(&t, tool_text("%s", heads[i]));
   }
   for (size_t i = 0; i < n; i++) {
     int each = list_one(&t, json, location, name, entries[i].step);
@@ -100,12 +100,12 @@ static int list_all(ckpt_location *location, const char *name, bool as_json) {
 int command_ls(int argc, char **argv) {
   bool json = false;
   const tool_setting settings[] = {{"json", 'j', NULL, NULL, TOOL_FLAG, &json, "one JSON object a line"}};
-  const command_usage usage = {
+  const tool_command_usage usage = {
       "sexpgpu-checkpoint ls", "LOCATION", "Lists the checkpoints of a location, the torn too.", settings, 1, 1, 1};
   tool_list operands;
   bool exit_now = false;
   ckpt_location *location = NULL;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   if (!status && !exit_now) status = checkpoint_open_location(&location, operands.items[0], false);
   if (location) status = list_all(location, operands.items[0], json);
   ckpt_location_close(location);

@@ -23,19 +23,19 @@ void checkpoint_forget_credentials(void) { tool_credentials_free(&credentials); 
 static bool is_object(const char *name) { return strncmp(name, "s3://", 5) == 0; }
 
 void checkpoint_split(char **directory, char **base, const char *name) {
-  char *copy = command_text("%s", name);
+  char *copy = tool_text("%s", name);
   size_t n = strlen(copy), first = is_object(name) ? 5 : 0;
   while (n > 1 && n > first && copy[n - 1] == '/') copy[--n] = 0;
   char *slash = strrchr(copy + first, '/');
   if (first && !slash) {
-    *base = command_text("%s", "");
+    *base = tool_text("%s", "");
     *directory = copy;
     return;
   }
-  *base = command_text("%s", slash ? slash + 1 : copy);
+  *base = tool_text("%s", slash ? slash + 1 : copy);
   if (slash == copy) slash++;
   if (slash) *slash = 0;
-  *directory = command_text("%s", slash ? copy : ".");
+  *directory = tool_text("%s", slash ? copy : ".");
   free(copy);
 }
 
@@ -108,7 +108,7 @@ static bool is_location(const char *name) {
 static bool is_by_content(const char *name) {
   struct stat facts;
   if (is_object(name)) return !is_location(name);
-  char *inside = command_text("%s/experiment.json", name);
+  char *inside = tool_text("%s/experiment.json", name);
   bool is = stat(inside, &facts) == 0;
   free(inside);
   return is;

@@ -38,17 +38,18 @@ int command_prune(int argc, char **argv) {
   const tool_setting settings[] = {
       {"keep", 'k', "N", NULL, TOOL_COUNT, &keep, "how many of the newest complete ones stay; must be given"},
       {"dry-run", 'n', NULL, NULL, TOOL_FLAG, &dry_run, "say what would be removed, and remove nothing"}};
-  const command_usage usage = {"sexpgpu-checkpoint prune",
-                               "LOCATION",
-                               "Removes all but the newest N complete checkpoints, and torn ones older than these.",
-                               settings,
-                               2,
-                               1,
-                               1};
+  const tool_command_usage usage = {
+      "sexpgpu-checkpoint prune",
+      "LOCATION",
+      "Removes all but the newest N complete checkpoints, and torn ones older than these.",
+      settings,
+      2,
+      1,
+      1};
   tool_list operands;
   bool exit_now = false;
   ckpt_location *location = NULL;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   if (!status && !exit_now && keep == 0)
     status = tool_fail(TOOL_INPUT, TOOL_E_ENV_OPTION, "expected --keep N: how many stay");
   if (!status && !exit_now) status = checkpoint_open_location(&location, operands.items[0], false);

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "../common/format.h"
+#include "../common/table.h"
 #include "command.h"
 #include "json_members.h"
 #include "open.h"
-#include "../common/table.h"
 #include "words.h"
 
 enum { LABEL = 18 }; /* and two spaces */
@@ -15,30 +15,30 @@ enum { LABEL = 18 }; /* and two spaces */
 /* A line of the page; the text is taken over. */
 static void say(table *t, const char *label, char *text) {
   table_row(t);
-  table_cell(t, command_text("%-*s", LABEL, label));
+  table_cell(t, tool_text("%-*s", LABEL, label));
   table_cell(t, text);
 }
 
-static char *or_dash(const char *text) { return command_text("%s", text ? text : "-"); }
+static char *or_dash(const char *text) { return tool_text("%s", text ? text : "-"); }
 
 static void say_run(table *t, const ckpt_experiment *e) {
   char step[32], records[32];
   say(t, "run",
-      command_text("%s%s%s%s%s, seed %" PRId64, e->slug ? e->slug : "-", e->run ? ", defrun " : "",
-                   e->run ? e->run : "", e->variant ? ", variant " : "", e->variant ? e->variant : "", e->seed));
+      tool_text("%s%s%s%s%s, seed %" PRId64, e->slug ? e->slug : "-", e->run ? ", defrun " : "", e->run ? e->run : "",
+                e->variant ? ", variant " : "", e->variant ? e->variant : "", e->seed));
   say(t, "step",
-      command_text("%s, %s record%s, stage %" PRId64, tool_grouped(step, e->step), tool_grouped(records, e->records),
-                   tool_plural(e->records), e->stage));
+      tool_text("%s, %s record%s, stage %" PRId64, tool_grouped(step, e->step), tool_grouped(records, e->records),
+                tool_plural(e->records), e->stage));
   for (size_t i = 0; i < e->n_sources; i++) {
     char sha256[CKPT_SHA256_TEXT] = "";
     ckpt_sha256_bytes(sha256, e->sources[i].text, strlen(e->sources[i].text), NULL);
-    say(t, i == 0 ? "file" : "include", command_text("%s, %s", e->sources[i].name, sha256));
+    say(t, i == 0 ? "file" : "include", tool_text("%s, %s", e->sources[i].name, sha256));
   }
   for (size_t i = 0; i < e->n_knobs; i++)
     if (!e->knobs[i].source || strcmp(e->knobs[i].source, "default") != 0)
       say(t, "knob",
-          command_text("%s = %s (%s)", e->knobs[i].name, e->knobs[i].value,
-                       e->knobs[i].source ? e->knobs[i].source : "-"));
+          tool_text("%s = %s (%s)", e->knobs[i].name, e->knobs[i].value,
+                    e->knobs[i].source ? e->knobs[i].source : "-"));
 }
 
 static void say_tensors(table *t, const char *label, const ckpt_tensors *tensors, const ckpt_array *told) {
@@ -52,17 +52,17 @@ static void say_tensors(table *t, const char *label, const ckpt_tensors *tensors
     if (strlen(tensor->name) > widest) widest = strlen(tensor->name);
   }
   say(t, label,
-      command_text("%s tensor%s, %s element%s, %s", tool_grouped(count, (int64_t)n), tool_plural((int64_t)n),
-                   tool_grouped(elements, (int64_t)n_elements), tool_plural((int64_t)n_elements),
-                   tool_bytes(bytes, (int64_t)n_bytes)));
+      tool_text("%s tensor%s, %s element%s, %s", tool_grouped(count, (int64_t)n), tool_plural((int64_t)n),
+                tool_grouped(elements, (int64_t)n_elements), tool_plural((int64_t)n_elements),
+                tool_bytes(bytes, (int64_t)n_bytes)));
   if (widest > 40) widest = 40;
   for (size_t i = 0; i < n; i++) {
     const ckpt_tensor *tensor = ckpt_tensors_at(tensors, i);
     char *shape = words_shape(tensor->rank, tensor->dims);
     const ckpt_load *load = told[i].load;
     say(t, "",
-        command_text("%-*s  %-4s %s%s%s%s%s", (int)widest, tensor->name, ckpt_dtype_name(tensor->dtype), shape,
-                     load ? ", loaded from " : "", load ? load->file : "", load ? " " : "", load ? load->tensor : ""));
+        tool_text("%-*s  %-4s %s%s%s%s%s", (int)widest, tensor->name, ckpt_dtype_name(tensor->dtype), shape,
+                  load ? ", loaded from " : "", load ? load->file : "", load ? " " : "", load ? load->tensor : ""));
     free(shape);
   }
 }
@@ -72,8 +72,8 @@ static void say_data(table *t, const ckpt_experiment *e) {
   for (size_t i = 0; i < e->n_data; i++) {
     const ckpt_data_source *data = &e->data[i];
     say(t, "data",
-        command_text("%s: %s, %s, %s", data->name ? data->name : "-", data->source ? data->source : "-",
-                     tool_bytes(bytes, (int64_t)data->size), data->version ? data->version : "no version"));
+        tool_text("%s: %s, %s, %s", data->name ? data->name : "-", data->source ? data->source : "-",
+                  tool_bytes(bytes, (int64_t)data->size), data->version ? data->version : "no version"));
   }
 }
 
@@ -87,7 +87,7 @@ static void say_choices(table *t, const ckpt_experiment *e) {
     device.text++;
     device.n -= 2;
   }
-  say(t, "choices", command_text("%.*s%s%s", (int)device.n, device.text, digest[0] ? "; digest " : "none", digest));
+  say(t, "choices", tool_text("%.*s%s%s", (int)device.n, device.text, digest[0] ? "; digest " : "none", digest));
 }
 
 static void say_machine(table *t, const ckpt_checkpoint *checkpoint, const ckpt_experiment *e) {
@@ -95,21 +95,21 @@ static void say_machine(table *t, const ckpt_checkpoint *checkpoint, const ckpt_
   say_choices(t, e);
   if (e->gpus > 1 || e->nodes > 1)
     say(t, "world",
-        command_text("%" PRId64 " node%s, %" PRId64 " GPU%s", e->nodes, tool_plural(e->nodes), e->gpus,
-                     tool_plural(e->gpus)));
+        tool_text("%" PRId64 " node%s, %" PRId64 " GPU%s", e->nodes, tool_plural(e->nodes), e->gpus,
+                  tool_plural(e->gpus)));
   say(t, "identity", or_dash(e->identity));
   say(t, "tool",
-      command_text("%s, built by %s", e->tool_version ? e->tool_version : "-", e->tool_build ? e->tool_build : "-"));
+      tool_text("%s, built by %s", e->tool_version ? e->tool_version : "-", e->tool_build ? e->tool_build : "-"));
   say(t, "created", or_dash(e->created));
   say(t, "size",
-      command_text("%s in %zu files", tool_bytes(bytes, (int64_t)ckpt_checkpoint_n_bytes(checkpoint)), e->n_files + 1));
-  say(t, "digest", command_text("%s", e->digest));
+      tool_text("%s in %zu files", tool_bytes(bytes, (int64_t)ckpt_checkpoint_n_bytes(checkpoint)), e->n_files + 1));
+  say(t, "digest", tool_text("%s", e->digest));
 }
 
 static void print_page(const ckpt_checkpoint *checkpoint) {
   const ckpt_experiment *e = ckpt_checkpoint_experiment(checkpoint);
   table t = {.align = "ll"};
-  say(&t, "checkpoint", command_text("%s", ckpt_checkpoint_path(checkpoint)));
+  say(&t, "checkpoint", tool_text("%s", ckpt_checkpoint_path(checkpoint)));
   say_run(&t, e);
   say_tensors(&t, "parameters", ckpt_checkpoint_parameters(checkpoint), e->parameters);
   say_tensors(&t, "states", ckpt_checkpoint_states(checkpoint), e->states);
@@ -136,11 +136,12 @@ static void print_json(const ckpt_checkpoint *checkpoint) {
 int command_show(int argc, char **argv) {
   bool json = false;
   const tool_setting settings[] = {{"json", 'j', NULL, NULL, TOOL_FLAG, &json, "one JSON object"}};
-  const command_usage usage = {"sexpgpu-checkpoint show", "C", "Prints what a checkpoint is of.", settings, 1, 1, 1};
+  const tool_command_usage usage = {
+      "sexpgpu-checkpoint show", "C", "Prints what a checkpoint is of.", settings, 1, 1, 1};
   tool_list operands;
   bool exit_now = false;
   ckpt_checkpoint *checkpoint = NULL;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   if (!status && !exit_now) status = checkpoint_open_or_say(&checkpoint, operands.items[0]);
   if (checkpoint && json) print_json(checkpoint);
   if (checkpoint && !json) print_page(checkpoint);

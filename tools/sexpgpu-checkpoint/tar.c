@@ -69,7 +69,7 @@ static void put_header(tar *archive, const char *name, uint64_t size, char type)
 static char *pax_record(const char *before, const char *key, const char *value) {
   size_t n = strlen(key) + strlen(value) + 3, length = n + 1;
   for (size_t power = 10; length >= power; power *= 10) length++;
-  return command_text("%s%zu %s=%s\n", before, length, key, value);
+  return tool_text("%s%zu %s=%s\n", before, length, key, value);
 }
 
 static bool is_ascii(const char *text) {
@@ -79,7 +79,7 @@ static bool is_ascii(const char *text) {
 }
 
 static void put_pax(tar *archive, const char *name, uint64_t size) {
-  char *records = command_text("%s", "");
+  char *records = tool_text("%s", "");
   if (cut_of(name) < 0 || !is_ascii(name)) {
     char *longer = pax_record(records, "path", name);
     free(records);

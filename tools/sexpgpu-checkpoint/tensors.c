@@ -1,18 +1,18 @@
 /* tensors C: a line for each tensor. */
 #include <inttypes.h>
 
+#include "../common/table.h"
 #include "command.h"
 #include "open.h"
-#include "../common/table.h"
 #include "words.h"
 
 static void add_tensor(table *t, const ckpt_tensor *tensor, const char *kind) {
   table_row(t);
-  table_cell(t, command_text("%s", tensor->name));
-  table_cell(t, command_text("%s", ckpt_dtype_name(tensor->dtype)));
+  table_cell(t, tool_text("%s", tensor->name));
+  table_cell(t, tool_text("%s", ckpt_dtype_name(tensor->dtype)));
   table_cell(t, words_shape(tensor->rank, tensor->dims));
-  table_cell(t, command_text("%" PRIu64, tensor->n_bytes));
-  table_cell(t, command_text("%s", kind));
+  table_cell(t, tool_text("%" PRIu64, tensor->n_bytes));
+  table_cell(t, tool_text("%s", kind));
 }
 
 static void print_tensor(ckpt_json *json, const ckpt_tensor *tensor, const char *kind) {
@@ -48,17 +48,17 @@ static void list(const ckpt_checkpoint *checkpoint, bool as_json) {
 int command_tensors(int argc, char **argv) {
   bool json = false;
   const tool_setting settings[] = {{"json", 'j', NULL, NULL, TOOL_FLAG, &json, "one JSON object a line"}};
-  const command_usage usage = {"sexpgpu-checkpoint tensors",
-                               "C",
-                               "Lists a checkpoint's tensors: path, dtype, shape, bytes, parameter or state.",
-                               settings,
-                               1,
-                               1,
-                               1};
+  const tool_command_usage usage = {"sexpgpu-checkpoint tensors",
+                                    "C",
+                                    "Lists a checkpoint's tensors: path, dtype, shape, bytes, parameter or state.",
+                                    settings,
+                                    1,
+                                    1,
+                                    1};
   tool_list operands;
   bool exit_now = false;
   ckpt_checkpoint *checkpoint = NULL;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   if (!status && !exit_now) status = checkpoint_open_or_say(&checkpoint, operands.items[0]);
   if (checkpoint) list(checkpoint, json);
   ckpt_checkpoint_close(checkpoint);

@@ -1,7 +1,7 @@
 /* verify C...: reads everything. */
+#include "../common/table.h"
 #include "command.h"
 #include "open.h"
-#include "../common/table.h"
 
 static int verify(const char *name, bool quiet) {
   ckpt_checkpoint *checkpoint = NULL;
@@ -24,7 +24,7 @@ int command_verify(int argc, char **argv) {
   bool quiet = false;
   const tool_setting settings[] = {
       {"quiet", 'q', NULL, NULL, TOOL_FLAG, &quiet, "no word about those that are in order"}};
-  const command_usage usage = {
+  const tool_command_usage usage = {
       "sexpgpu-checkpoint verify",
       "C...",
       "Reads each checkpoint whole: sizes and SHA-256 of its files, dtypes, shapes, the digest.",
@@ -34,7 +34,7 @@ int command_verify(int argc, char **argv) {
       0};
   tool_list operands;
   bool exit_now = false;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   size_t n = status || exit_now ? 0 : operands.n;
   for (size_t i = 0; i < n; i++) {
     int each = verify(operands.items[i], quiet);

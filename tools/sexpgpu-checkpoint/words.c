@@ -7,13 +7,13 @@
 #include "command.h"
 
 char *words_shape(int rank, const int64_t *dims) {
-  char *text = command_text("[");
+  char *text = tool_text("[");
   for (int i = 0; i < rank; i++) {
-    char *longer = command_text("%s%s%" PRId64, text, i ? " " : "", dims[i]);
+    char *longer = tool_text("%s%s%" PRId64, text, i ? " " : "", dims[i]);
     free(text);
     text = longer;
   }
-  char *closed = command_text("%s]", text);
+  char *closed = tool_text("%s]", text);
   free(text);
   return closed;
 }
@@ -26,7 +26,7 @@ void words_shape_json(ckpt_json *json, int rank, const int64_t *dims) {
 
 char *words_short(const char *sha256, bool prefix) {
   const char *digits = strncmp(sha256, "sha256:", 7) == 0 ? sha256 + 7 : sha256;
-  return command_text("%s%.6s…", prefix ? "sha256:" : "", digits);
+  return tool_text("%s%.6s…", prefix ? "sha256:" : "", digits);
 }
 
 void words_choices_digest(char out[CKPT_SHA256_TEXT], const ckpt_experiment *experiment) {

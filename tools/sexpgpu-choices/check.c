@@ -38,7 +38,7 @@ static int check_record(const char *name) {
   const choices_row *rows = NULL;
   if (choices_record_read(&record, name, &error) != CHOICES_OK) return tool_fail_choices(&error);
   size_t n_devices = choices_record_devices(record, &devices), n = choices_record_rows(record, &rows);
-  const char *digest = command_memory((void *)choices_record_digest(record));
+  const char *digest = tool_memory((void *)choices_record_digest(record));
   printf("ok  %zu choice%s of %zu device%s, digest %s\n", n, n == 1 ? "" : "s", n_devices, n_devices == 1 ? "" : "s",
          digest);
   for (size_t i = 0; i < n_devices; i++) {
@@ -55,15 +55,15 @@ int command_check(int argc, char **argv) {
   bool exit_now = false;
   const tool_setting settings[] = {{"file", 0, "F", NULL, TOOL_LATER, NULL,
                                     "whether a device takes a record needs a CUDA device, which this version lacks"}};
-  const command_usage usage = {"sexpgpu-choices check",
-                               "[RECORD]",
-                               "Reads all of the store, or of a record, and says what is wrong with it.",
-                               settings,
-                               1,
-                               0,
-                               1};
+  const tool_command_usage usage = {"sexpgpu-choices check",
+                                    "[RECORD]",
+                                    "Reads all of the store, or of a record, and says what is wrong with it.",
+                                    settings,
+                                    1,
+                                    0,
+                                    1};
   tool_list operands;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   if (!status && !exit_now) status = operands.n ? check_record(operands.items[0]) : check_store();
   tool_list_free(&operands);
   return status;
@@ -71,18 +71,18 @@ int command_check(int argc, char **argv) {
 
 int command_verify(int argc, char **argv) {
   bool exit_now = false;
-  const command_usage usage = {"sexpgpu-choices verify",
-                               "RECORD",
-                               "Compares a record's bit probes with what this machine's device computes.",
-                               NULL,
-                               0,
-                               1,
-                               1};
+  const tool_command_usage usage = {"sexpgpu-choices verify",
+                                    "RECORD",
+                                    "Compares a record's bit probes with what this machine's device computes.",
+                                    NULL,
+                                    0,
+                                    1,
+                                    1};
   tool_list operands;
   choices_error error;
   choices_record *record = NULL;
   const choices_device *devices = NULL;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   if (!status && !exit_now && choices_record_read(&record, operands.items[0], &error) != CHOICES_OK)
     status = tool_fail_choices(&error);
   if (record) {
@@ -99,13 +99,13 @@ int command_verify(int argc, char **argv) {
 int command_path(int argc, char **argv) {
   bool json = false, exit_now = false;
   const tool_setting settings[] = {{"json", 'j', NULL, NULL, TOOL_FLAG, &json, "an object, with the system's layer"}};
-  const command_usage usage = {
+  const tool_command_usage usage = {
       "sexpgpu-choices path", "", "Prints where the store is, or would be made.", settings, 1, 0, 0};
   tool_list operands;
   tool_store_place place;
   choices_error error;
   choices_store *store = NULL;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   tool_store_find(&place);
   if (!status && !exit_now && operands.n)
     status = tool_fail(TOOL_INPUT, TOOL_E_ENV_OPERANDS, "found \"%s\", expected none", operands.items[0]);

@@ -1,41 +1,13 @@
 #include "command.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-int command_read(const command_usage *usage, int argc, char **argv, tool_list *operands, bool *exit_now) {
-  const tool_usage words = {usage->tool, usage->operands, usage->purpose, usage->settings, usage->n_settings};
-  *operands = (tool_list){0};
-  int status = tool_settings_read(&words, argc, argv, operands, exit_now);
-  if (status || *exit_now || (operands->n >= usage->least && (!usage->most || operands->n <= usage->most)))
-    return status;
-  return tool_fail(TOOL_INPUT, TOOL_E_ENV_OPERANDS, "found %zu operand%s, expected %s", operands->n,
-                   operands->n == 1 ? "" : "s", usage->operands[0] ? usage->operands : "none");
-}
-
-void *command_memory(void *pointer) {
-  if (!pointer) exit(tool_no_memory());
-  return pointer;
-}
-
-char *command_text(const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  int n = vsnprintf(NULL, 0, format, arguments);
-  va_end(arguments);
-  char *text = command_memory(n < 0 ? NULL : malloc((size_t)n + 1));
-  va_start(arguments, format);
-  vsnprintf(text, (size_t)n + 1, format, arguments);
-  va_end(arguments);
-  return text;
-}
 
 int command_check_kind(const char *kind) {
   choices_error error;
   choices_request request;
   if (!kind || choices_kind_find(kind)) return TOOL_DONE;
-  char *text = command_text("fresh:%s", kind);
+  char *text = tool_text("fresh:%s", kind);
   choices_status status = choices_request_parse(&request, text, &error);
   free(text);
   return status == CHOICES_OK ? TOOL_DONE : tool_fail_choices(&error);

@@ -5,32 +5,11 @@
 #include <stdio.h>
 
 #include "../common/choices.h"
-#include "../common/failure.h"
-#include "../common/settings.h"
+#include "../common/command.h"
 #include "../common/table.h"
 
-/* argv[0] is the subcommand's name. The exit status. */
-typedef int command_function(int argc, char **argv);
-command_function command_check, command_diff, command_export, command_import, command_list, command_merge, command_path,
-    command_prune, command_rm, command_show, command_verify, command_why;
-
-/* How one is called. */
-typedef struct command_usage {
-  const char *tool;     /* "sexpgpu-choices diff" */
-  const char *operands; /* "A B" */
-  const char *purpose;
-  const tool_setting *settings;
-  size_t n_settings;
-  size_t least, most; /* operands; most 0: any number */
-} command_usage;
-
-/* Reads options and operands, which the caller frees. *exit_now: --help or --version was answered. */
-int command_read(const command_usage *usage, int argc, char **argv, tool_list *operands, bool *exit_now);
-
-/* `pointer`, or the end of the process with E-CKPT-001 where it is NULL. */
-void *command_memory(void *pointer);
-/* printf into owned memory. */
-char *command_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+tool_command_function command_check, command_diff, command_export, command_import, command_list, command_merge,
+    command_path, command_prune, command_rm, command_show, command_verify, command_why;
 
 /* The store's rows with their measurements; of one device ("#2" too) and kind where they are given. Exit status. */
 int command_rows(choices_record **out, const char *device, const char *kind);

@@ -10,7 +10,7 @@ typedef struct printing {
 
 /* The facts of a device that the other has not, of texts of parts between commas: "cuDNN 91300". Owned. */
 static char *own_facts(const char *of, const char *other) {
-  char *left = command_text("%s", of), *text = command_text("%s", "");
+  char *left = tool_text("%s", of), *text = tool_text("%s", "");
   for (char *rest = left, *part; (part = strtok_r(rest, ",", &rest));) {
     while (*part == ' ') part++;
     size_t n = strlen(part);
@@ -20,7 +20,7 @@ static char *own_facts(const char *of, const char *other) {
       shared = strncmp(at, part, n) == 0 && (at[n] == ',' || !at[n]);
     }
     if (shared) continue;
-    char *longer = command_text("%s%s%s", text, text[0] ? ", " : "", part);
+    char *longer = tool_text("%s%s%s", text, text[0] ? ", " : "", part);
     free(text);
     text = longer;
   }
@@ -48,8 +48,8 @@ static void print_pair(const char *left, const char *right) {
 
 static void print_fact(const choices_compared *c) {
   bool devices = strcmp(c->kind, "device") == 0 && c->left && c->right;
-  char *left = devices ? own_facts(c->left, c->right) : command_text("%s", c->left ? c->left : "none");
-  char *right = devices ? own_facts(c->right, c->left) : command_text("%s", c->right ? c->right : "none");
+  char *left = devices ? own_facts(c->left, c->right) : tool_text("%s", c->left ? c->left : "none");
+  char *right = devices ? own_facts(c->right, c->left) : tool_text("%s", c->right ? c->right : "none");
   printf("%-12s differs  ", c->kind);
   print_pair(left[0] ? left : "no more", right[0] ? right : "no more");
   free(left);
@@ -90,8 +90,8 @@ static void print_difference(void *context, const choices_compared *c) {
 }
 
 static void print_summary(const choices_comparison *counts, choices_record *left, choices_record *right, bool json) {
-  const char *a = command_memory((void *)choices_record_digest(left));
-  const char *b = command_memory((void *)choices_record_digest(right));
+  const char *a = tool_memory((void *)choices_record_digest(left));
+  const char *b = tool_memory((void *)choices_record_digest(right));
   if (json) {
     printf(
         "{\"record\": \"summary\", \"compared\": %zu, \"differ\": %zu, \"only_a\": %zu, \"only_b\": %zu, \"a\": "
@@ -118,16 +118,17 @@ static int compare(choices_record *left, choices_record *right, bool json) {
 int command_diff(int argc, char **argv) {
   bool json = false, exit_now = false;
   const tool_setting settings[] = {{"json", 'j', NULL, NULL, TOOL_FLAG, &json, "an object a line"}};
-  const command_usage usage = {"sexpgpu-choices diff",
-                               "A B",
-                               "What differs: nothing is printed, and the exit status is 0, where they are the same.",
-                               settings,
-                               1,
-                               2,
-                               2};
+  const tool_command_usage usage = {
+      "sexpgpu-choices diff",
+      "A B",
+      "What differs: nothing is printed, and the exit status is 0, where they are the same.",
+      settings,
+      1,
+      2,
+      2};
   tool_list operands;
   choices_record *left = NULL, *right = NULL;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   if (!status && !exit_now) status = command_read_two(&left, &right, operands.items);
   if (!status && left && right) status = compare(left, right, json);
   choices_record_free(left);

@@ -16,19 +16,19 @@ static void print_device(const choices_device *device, size_t number, size_t n) 
 static void head(table *t, bool origin) {
   static const char *const heads[] = {"kind", "key", "value", "ahead", "bits", "measured"};
   table_row(t);
-  for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) table_cell(t, command_text("%s", heads[i]));
-  if (origin) table_cell(t, command_text("from"));
+  for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) table_cell(t, tool_text("%s", heads[i]));
+  if (origin) table_cell(t, tool_text("from"));
 }
 
 static void add(table *t, const choices_row *row, bool origin) {
   table_row(t);
-  table_cell(t, command_text("%s", row->kind));
+  table_cell(t, tool_text("%s", row->kind));
   table_cell(t, command_short_key(row->key));
   table_cell(t, command_value(row->kind, row->value));
   table_cell(t, command_ahead(row->ahead));
-  table_cell(t, command_text("%s", command_bits(row->bits)));
-  table_cell(t, row->measured ? command_text("%.10s", row->measured) : command_text("-"));
-  if (origin) table_cell(t, command_text("%s", row->origin ? row->origin : "-"));
+  table_cell(t, tool_text("%s", command_bits(row->bits)));
+  table_cell(t, row->measured ? tool_text("%.10s", row->measured) : tool_text("-"));
+  if (origin) table_cell(t, tool_text("%s", row->origin ? row->origin : "-"));
 }
 
 static void print_tables(const choices_record *record) {
@@ -74,12 +74,12 @@ int command_list(int argc, char **argv) {
       {"json", 'j', NULL, NULL, TOOL_FLAG, &json, "an object a line; so it is in a pipe"},
       {"table", 't', NULL, NULL, TOOL_FLAG, &table_wanted, "a table; so it is on a terminal"},
   };
-  const command_usage usage = {"sexpgpu-choices list", "", "Lists the choices of the store.", settings, 4, 0, 0};
+  const tool_command_usage usage = {"sexpgpu-choices list", "", "Lists the choices of the store.", settings, 4, 0, 0};
   tool_list operands;
   choices_record *record = NULL;
   const choices_device *devices = NULL;
   const choices_row *rows = NULL;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   if (!status && !exit_now && operands.n)
     status =
         tool_fail(TOOL_INPUT, TOOL_E_ENV_OPERANDS, "found \"%s\", expected none; show takes a key", operands.items[0]);
@@ -128,14 +128,14 @@ static void show(const choices_row *row, const choices_device *device) {
 int command_show(int argc, char **argv) {
   bool json = false, exit_now = false;
   const tool_setting settings[] = {{"json", 'j', NULL, NULL, TOOL_FLAG, &json, "an object a line"}};
-  const command_usage usage = {
+  const tool_command_usage usage = {
       "sexpgpu-choices show", "KEY", "Shows the choices whose key is KEY, or else holds it.", settings, 1, 1, 1};
   tool_list operands;
   choices_record *record = NULL;
   const choices_device *devices = NULL;
   const choices_row *rows = NULL;
   size_t n_shown = 0;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   if (!status && !exit_now) status = command_rows(&record, NULL, NULL);
   size_t n = record ? choices_record_rows(record, &rows) : 0;
   if (record) choices_record_devices(record, &devices);

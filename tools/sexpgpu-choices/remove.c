@@ -32,10 +32,10 @@ int command_rm(int argc, char **argv) {
       {"all", 'a', NULL, NULL, TOOL_FLAG, &all, "all of the store"},
       {"quiet", 'q', NULL, NULL, TOOL_FLAG, &quiet, "say nothing of what was done"},
   };
-  const command_usage usage = {
+  const tool_command_usage usage = {
       "sexpgpu-choices rm", "[KEY]", "Removes the choices that match all that is given.", settings, 4, 0, 1};
   tool_list operands;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   const char *key = operands.n ? operands.items[0] : NULL;
   if (!status && !exit_now && !key && !device && !kind && !all)
     status = tool_fail(TOOL_INPUT, TOOL_E_ENV_OPERANDS, "found nothing, expected a KEY, --device, --kind or --all");
@@ -78,7 +78,7 @@ static void find_executables(executables *to) {
   DIR *directory = opendir(own);
   for (struct dirent *entry; directory && (entry = readdir(directory));) {
     if (strncmp(entry->d_name, "sexpgpu-", 8) != 0) continue;
-    char *path = command_text("%s/%s", own, entry->d_name);
+    char *path = tool_text("%s/%s", own, entry->d_name);
     add_executable(to, path);
     free(path);
   }
@@ -114,11 +114,12 @@ int command_prune(int argc, char **argv) {
       {"older-than", 0, "D", NULL, TOOL_TEXT, &older, "what was measured before: 30d, 12h or 2026-11-29"},
       {"quiet", 'q', NULL, NULL, TOOL_FLAG, &quiet, "say nothing of what was done"},
   };
-  const command_usage usage = {"sexpgpu-choices prune", "", "Removes choices that are out of use.", settings, 4, 0, 0};
+  const tool_command_usage usage = {
+      "sexpgpu-choices prune", "", "Removes choices that are out of use.", settings, 4, 0, 0};
   tool_list operands;
   char time_text[32];
   executables known = {.n = 0};
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   if (!status && !exit_now && (operands.n || (!others && !older)))
     status = tool_fail(TOOL_INPUT, TOOL_E_ENV_OPERANDS,
                        "found %zu operands, expected --other-executables or --older-than", operands.n);

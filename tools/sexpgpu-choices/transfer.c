@@ -10,7 +10,7 @@ static int print_record(choices_record *record, bool measurements) {
   if (measurements && choices_record_measurements(&text, record, &error) != CHOICES_OK)
     return tool_fail_choices(&error);
   const char *plain = measurements ? text : choices_record_text(record);
-  fputs(command_memory((void *)plain), stdout);
+  fputs(tool_memory((void *)plain), stdout);
   free(text);
   return TOOL_DONE;
 }
@@ -23,10 +23,10 @@ int command_export(int argc, char **argv) {
       {"kind", 'k', "K", NULL, TOOL_TEXT, &kind, "of one kind alone, as convolution"},
       {"measurements", 'm', NULL, NULL, TOOL_FLAG, &measurements, "with candidates, timings, probes and times"},
   };
-  const command_usage usage = {"sexpgpu-choices export", "", "Prints the store as JSON Lines.", settings, 3, 0, 0};
+  const tool_command_usage usage = {"sexpgpu-choices export", "", "Prints the store as JSON Lines.", settings, 3, 0, 0};
   tool_list operands;
   choices_record *record = NULL;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   if (!status && !exit_now && operands.n)
     status = tool_fail(TOOL_INPUT, TOOL_E_ENV_OPERANDS, "found \"%s\", expected none", operands.items[0]);
   if (!status && !exit_now) status = command_rows(&record, device, kind);
@@ -67,16 +67,16 @@ int command_import(int argc, char **argv) {
       {"replace", 0, NULL, NULL, TOOL_FLAG, &replace, "where the store has another value, take the record's"},
       {"quiet", 'q', NULL, NULL, TOOL_FLAG, &quiet, "say nothing of what was done"},
   };
-  const command_usage usage = {"sexpgpu-choices import",
-                               "[FILE]",
-                               "Takes an export (or another store) into the store: all of it, or nothing.",
-                               settings,
-                               3,
-                               0,
-                               1};
+  const tool_command_usage usage = {"sexpgpu-choices import",
+                                    "[FILE]",
+                                    "Takes an export (or another store) into the store: all of it, or nothing.",
+                                    settings,
+                                    3,
+                                    0,
+                                    1};
   tool_list operands;
   choices_conflict conflict;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   if (!status && !exit_now) status = read_conflict(&conflict, keep, replace);
   if (!status && !exit_now) status = import(operands.n ? operands.items[0] : "-", conflict, quiet);
   tool_list_free(&operands);
@@ -104,13 +104,13 @@ int command_merge(int argc, char **argv) {
       {"replace", 0, NULL, NULL, TOOL_FLAG, &replace, "of two values, take the later record's"},
       {"measurements", 'm', NULL, NULL, TOOL_FLAG, &measurements, "with candidates, timings, probes and times"},
   };
-  const command_usage usage = {
+  const tool_command_usage usage = {
       "sexpgpu-choices merge", "A B...", "Prints several exports or stores as one export.", settings, 3, 2, 0};
   tool_list operands;
   choices_conflict conflict;
   choices_error error;
   choices_record *record = NULL;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   if (!status && !exit_now) status = read_conflict(&conflict, keep, replace);
   if (!status && !exit_now && merge(&record, &operands, conflict, &error) != CHOICES_OK)
     status = tool_fail_choices(&error);

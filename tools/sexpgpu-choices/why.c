@@ -16,16 +16,16 @@ static const char *state_word(choices_state state) {
 }
 
 static void add_candidate(table *t, const choices_row *row, const choices_candidate *c) {
-  int64_t median = 0, spread = 0, *samples = command_memory(malloc((c->n_samples + 1) * sizeof *samples));
+  int64_t median = 0, spread = 0, *samples = tool_memory(malloc((c->n_samples + 1) * sizeof *samples));
   if (c->n_samples) memcpy(samples, c->samples_ns, c->n_samples * sizeof *samples);
   if (c->n_samples) choices_statistics(&median, &spread, samples, c->n_samples);
   free(samples);
   table_row(t);
-  table_cell(t, command_text("  %s %s", strcmp(c->value, row->value) == 0 ? "*" : " ", c->value));
-  table_cell(t, c->n_samples ? command_text("%.3f ms", (double)median / 1e6) : command_text("-"));
-  table_cell(t, c->n_samples ? command_text("+-%.3f", (double)spread / 2e6) : command_text("-"));
-  table_cell(t, c->has_probe ? command_text("%016" PRIx64, c->probe) : command_text("-"));
-  table_cell(t, command_text("%s", state_word(c->state)));
+  table_cell(t, tool_text("  %s %s", strcmp(c->value, row->value) == 0 ? "*" : " ", c->value));
+  table_cell(t, c->n_samples ? tool_text("%.3f ms", (double)median / 1e6) : tool_text("-"));
+  table_cell(t, c->n_samples ? tool_text("+-%.3f", (double)spread / 2e6) : tool_text("-"));
+  table_cell(t, c->has_probe ? tool_text("%016" PRIx64, c->probe) : tool_text("-"));
+  table_cell(t, tool_text("%s", state_word(c->state)));
 }
 
 static void explain(const choices_row *row, const choices_device *device) {
@@ -42,7 +42,7 @@ static void explain(const choices_row *row, const choices_device *device) {
     table t = {.align = "lrrll"};
     table_row(&t);
     static const char *const heads[] = {"  candidate", "median", "spread", "probe", "state"};
-    for (size_t i = 0; i < 5; i++) table_cell(&t, command_text("%s", heads[i]));
+    for (size_t i = 0; i < 5; i++) table_cell(&t, tool_text("%s", heads[i]));
     for (size_t i = 0; i < row->n_candidates; i++) add_candidate(&t, row, &row->candidates[i]);
     table_print(&t, stdout);
     table_free(&t);
@@ -92,7 +92,7 @@ static void add_number(facts *to, int place, const char *name, int64_t value) {
 /* Parts of a device's text go by their words without the number: "cuDNN". */
 static void add_device(facts *to, const choices_device *device) {
   static const char *const names[] = {"device", "cuBLAS", "cuDNN", "NVRTC", "patterns"};
-  to->device = command_text("%s", device->device);
+  to->device = tool_text("%s", device->device);
   for (char *rest = to->device, *part; (part = strtok_r(rest, ",", &rest));) {
     const char *name = "device";
     while (*part == ' ') part++;
@@ -208,9 +208,9 @@ int command_why(int argc, char **argv) {
   bool exit_now = false;
   const tool_setting settings[] = {
       {"miss", 'm', "RECORD", NULL, TOOL_TEXT, &miss, "which facts keep a record's choices from those of the store"}};
-  const command_usage usage = {"sexpgpu-choices why", "KEY", "Tells how a choice was decided.", settings, 1, 0, 1};
+  const tool_command_usage usage = {"sexpgpu-choices why", "KEY", "Tells how a choice was decided.", settings, 1, 0, 1};
   tool_list operands;
-  int status = command_read(&usage, argc, argv, &operands, &exit_now);
+  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   if (!status && !exit_now && (operands.n == 1) == (miss != NULL))
     status = tool_fail(TOOL_INPUT, TOOL_E_ENV_OPERANDS, "expected KEY or --miss RECORD");
   if (!status && !exit_now) status = miss ? why_miss(miss) : why_key(operands.items[0]);

@@ -26,23 +26,23 @@ static bool are(const parts *of, const char *const *names, size_t n) {
 }
 
 static char *short_convolution(const parts *p) {
-  return command_text("%s %sx%sx%sx%s %sx%s -> %s /%s +%s %s", part(p, "role"), part(p, "batch"), part(p, "height"),
-                      part(p, "width"), part(p, "channels"), part(p, "kh"), part(p, "kw"), part(p, "out"),
-                      part(p, "stride"), part(p, "padding"), part(p, "dtype"));
+  return tool_text("%s %sx%sx%sx%s %sx%s -> %s /%s +%s %s", part(p, "role"), part(p, "batch"), part(p, "height"),
+                   part(p, "width"), part(p, "channels"), part(p, "kh"), part(p, "kw"), part(p, "out"),
+                   part(p, "stride"), part(p, "padding"), part(p, "dtype"));
 }
 
 static char *short_product(const parts *p) {
   const char *batch = part(p, "batch");
   bool one = strcmp(batch, "1") == 0;
-  return command_text("%s%s%s x %s x %s %s %s %s", one ? "" : batch, one ? "" : " of ", part(p, "m"), part(p, "n"),
-                      part(p, "k"), part(p, "a"), part(p, "b"), part(p, "dtype"));
+  return tool_text("%s%s%s x %s x %s %s %s %s", one ? "" : batch, one ? "" : " of ", part(p, "m"), part(p, "n"),
+                   part(p, "k"), part(p, "a"), part(p, "b"), part(p, "dtype"));
 }
 
 static char *short_graph(const parts *p) {
   const char *graph = part(p, "graph"), *candidates = part(p, "candidates");
   if (strncmp(graph, "sha256:", 7) == 0) graph += 7;
-  return command_text("graph %.6s%s%s%s", graph, strlen(graph) > 6 ? "…" : "", candidates ? "  of " : "",
-                      candidates ? candidates : "");
+  return tool_text("graph %.6s%s%s%s", graph, strlen(graph) > 6 ? "…" : "", candidates ? "  of " : "",
+                   candidates ? candidates : "");
 }
 
 char *command_short_key(const char *key) {
@@ -51,7 +51,7 @@ char *command_short_key(const char *key) {
   static const char *const product[] = {"role", "batch", "m", "n", "k", "a", "b", "dtype"};
   parts p;
   char room[1024], *text;
-  if (strlen(key) >= sizeof room) return command_text("%s", key);
+  if (strlen(key) >= sizeof room) return tool_text("%s", key);
   p.n = choices_key_members(p.items, MOST_MEMBERS, room, sizeof room, key);
   if (are(&p, convolution, sizeof convolution / sizeof *convolution))
     text = short_convolution(&p);
@@ -60,19 +60,19 @@ char *command_short_key(const char *key) {
   else if (part(&p, "graph"))
     text = short_graph(&p);
   else
-    text = command_text("%s", key);
+    text = tool_text("%s", key);
   return text;
 }
 
 char *command_value(const char *kind, const char *value) {
-  return command_text("%s%s", value, strcmp(kind, "recompute") == 0 ? " flops a byte" : "");
+  return tool_text("%s%s", value, strcmp(kind, "recompute") == 0 ? " flops a byte" : "");
 }
 
 const char *command_bits(choices_bits bits) {
   return bits == CHOICES_BITS_MOVE ? "moves" : bits == CHOICES_BITS_NEUTRAL ? "neutral" : "-";
 }
 
-char *command_ahead(double ahead) { return ahead < 0 ? command_text("-") : command_text("%.1f %%", ahead * 100); }
+char *command_ahead(double ahead) { return ahead < 0 ? tool_text("-") : tool_text("%.1f %%", ahead * 100); }
 
 /* ---- JSON ---- */
 

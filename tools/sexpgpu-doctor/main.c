@@ -1,7 +1,5 @@
 /* sexpgpu-doctor: what this machine can run, and what is wrong with it. */
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "../common/failure.h"
 #include "../common/settings.h"
@@ -41,8 +39,5 @@ int main(int argc, char **argv) {
     status = doctor_worst(&d) == DOCTOR_FAIL ? TOOL_NO : TOOL_DONE;
   }
   doctor_release(&d);
-  errno = 0;
-  if (fflush(stdout) == 0 && !ferror(stdout)) return status;
-  return tool_fail(TOOL_STORAGE, TOOL_E_ENV_OUTPUT, "standard output cannot be written%s%s", errno ? ": " : "",
-                   errno ? strerror(errno) : "");
+  return tool_end_output(status);
 }

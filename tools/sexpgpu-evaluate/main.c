@@ -1,8 +1,6 @@
 /* sexpgpu-evaluate: runs the evaluations of a run from its checkpoints. */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "../common/failure.h"
@@ -23,15 +21,6 @@ static int evaluate(const evaluate_settings *settings) {
   return status;
 }
 
-/* An error that came first keeps its status: it has been told. */
-static int end(int status) {
-  errno = 0;
-  if (fflush(stdout) == 0 && !ferror(stdout)) return status;
-  int failed = tool_fail(TOOL_STORAGE, TOOL_E_ENV_OUTPUT, "standard output cannot be written%s%s", errno ? ": " : "",
-                         errno ? strerror(errno) : "");
-  return status > TOOL_NO ? status : failed;
-}
-
 int main(int argc, char **argv) {
   evaluate_settings settings;
   bool exit_now = false;
@@ -40,5 +29,5 @@ int main(int argc, char **argv) {
   int status = evaluate_settings_read(&settings, argc, argv, &exit_now);
   if (!status && !exit_now) status = evaluate(&settings);
   evaluate_settings_free(&settings);
-  return end(status);
+  return tool_end_output(status);
 }

@@ -1,5 +1,4 @@
 /* sexpgpu-explain: how an experiment will be computed. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,15 +124,6 @@ static void release(explanation *e) {
   tool_credentials_free(&e->credentials);
 }
 
-/* An error that came first keeps its status: it has been told. */
-static int end(int status) {
-  errno = 0;
-  if (fflush(stdout) == 0 && !ferror(stdout)) return status;
-  int failed = tool_fail(TOOL_STORAGE, TOOL_E_ENV_OUTPUT, "standard output cannot be written%s%s", errno ? ": " : "",
-                         errno ? strerror(errno) : "");
-  return status ? status : failed;
-}
-
 int main(int argc, char **argv) {
   explain_settings settings;
   bool exit_now = false;
@@ -145,5 +135,5 @@ int main(int argc, char **argv) {
     release(&e);
   }
   explain_settings_free(&settings);
-  return end(status);
+  return tool_end_output(status);
 }

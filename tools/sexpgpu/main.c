@@ -195,8 +195,4 @@ static int dispatch(int argc, char **argv) {
   return become(s.path, argv + 1);
 }
 
-int main(int argc, char **argv) {
-  int status = dispatch(argc, argv);
-  if (fflush(stdout) == 0 && !ferror(stdout)) return status;
-  return tool_fail(TOOL_STORAGE, TOOL_E_ENV_OUTPUT, "standard output cannot be written");
-}
+int main(int argc, char **argv) { return tool_end_output(dispatch(argc, argv)); }
