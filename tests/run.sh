@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs every test of the build in BUILD and ends with one line "N passed, N failed".
 # usage: run.sh BUILD [PATTERN]   only the suites whose name holds PATTERN. QUICK=1 leaves out the long matrices,
-# QUICK=small the large examples too.
+# QUICK=small the large examples too; QUICK=tools shortens what no compiler changes, kills and faults, and keeps the rest.
 set -u
 cd "$(dirname "$0")/.."
 build=$1

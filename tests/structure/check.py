@@ -75,7 +75,7 @@ for lib, prefix in (("libsexp", "sexp_"), ("libckpt", "ckpt_"), ("libchoices", "
     check(f"{lib} calls nothing banned", sorted((used & BANNED) - ALLOWED[lib]))
     out = subprocess.run(["objdump", "-t", archive], capture_output=True, text=True)
     mutable = re.findall(r"^.{17}.{6}O (\.t?data|\.t?bss|\*COM\*)(?:\.(?!rel\.ro)\S*)?\t\S+ +(?:\.hidden )?(\S+)$", out.stdout, re.M)
-    if not os.environ.get("QUICK"):  # sanitizers add their own
+    if os.environ.get("QUICK", "") in ("", "tools"):  # sanitizers add their own
         check(f"{lib} keeps no mutable global", [name for _, name in mutable])
 
 # --- sizes and words ----------------------------------------------------------------------------------
