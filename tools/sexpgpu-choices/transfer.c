@@ -75,7 +75,7 @@ int command_import(int argc, char **argv) {
                                     0,
                                     1};
   tool_list operands;
-  choices_conflict conflict;
+  choices_conflict conflict = CHOICES_CONFLICT_REFUSE;
   int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
   if (!status && !exit_now) status = read_conflict(&conflict, keep, replace);
   if (!status && !exit_now) status = import(operands.n ? operands.items[0] : "-", conflict, quiet);
@@ -107,7 +107,7 @@ int command_merge(int argc, char **argv) {
   const tool_command_usage usage = {
       "sexpgpu-choices merge", "A B...", "Prints several exports or stores as one export.", settings, 3, 2, 0};
   tool_list operands;
-  choices_conflict conflict;
+  choices_conflict conflict = CHOICES_CONFLICT_REFUSE;
   choices_error error;
   choices_record *record = NULL;
   int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
