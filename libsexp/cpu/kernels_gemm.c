@@ -269,11 +269,18 @@ static void run_units(void *context, int64_t begin, int64_t end, int thread) {
   }
 }
 
+/* Threads take whole products where those come out about even or each is small. */
+static bool batches_suffice(const sx_gemm *gemm, int n_threads) {
+  bool small = (double)gemm->m * (double)gemm->n * (double)gemm->k < SX_GEMM_SMALL;
+  bool even = gemm->n_batches % n_threads == 0 || gemm->n_batches >= 4 * n_threads;
+  return gemm->n_batches >= n_threads && (small || even);
+}
+
 /* Cuts each batch so that all threads have work and pack as little as possible. */
 static void choose_cuts(job *work, int n_threads) {
   const sx_gemm *gemm = work->gemm;
   work->row_cuts = work->column_cuts = 1;
-  if (gemm->n_batches >= 4 * n_threads) return;
+  if (batches_suffice(gemm, n_threads)) return;
   int64_t row_tiles = sx_ceil_div(gemm->m, TILE_ROWS), column_tiles = sx_ceil_div(gemm->n, TILE_COLUMNS);
   int64_t best = INT64_MAX;
   for (int64_t rows = 1; rows <= n_threads; rows++) {
