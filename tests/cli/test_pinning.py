@@ -82,6 +82,19 @@ def a_record_that_cannot_be_taken_is_refused_whole_before_the_first_step(folder)
 
 
 @test
+def a_refusal_as_json(folder):
+    path = record(folder, "gpu.json", stacking=4, node_gradients="bf16")
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("SEXPGPU_")}
+    result = subprocess.run([os.path.join(BUILD, "bin", "sexpgpu-explain"), DIGITS, "--json", "--choices", path],
+                            capture_output=True, text=True, env=clean)
+    expect_failure(result, 3, "E-CHOICE-001")
+    found = json.loads(result.stdout)
+    expect(schema_errors("choices-refusal.json", [found]) == [], schema_errors("choices-refusal.json", [found]))
+    expect(found["record"] == CARD and found["device"] == "cpu, numerics 1" and found["fresh"] == ["node_gradients", "stacking"], found)
+    expect([(r["kind"], r["recorded"]) for r in found["refused"]] == [("node_gradients", "bf16"), ("stacking", "4")], found)
+
+
+@test
 def a_resume_takes_its_checkpoints_choices(folder):
     out = os.path.join(folder, "out")
     run("--checkpoint-dir", out)

@@ -56,6 +56,7 @@ static int choose(explanation *e) {
                             .simd = s->simd ? s->simd : cpu.simd,
                             .threads = s->threads ? (int)(s->threads > 1024 ? 1024 : s->threads) : cpu.threads};
   int status = tool_pinning_take(&e->pinning, e->engine.device, identity, NULL);
+  if (status == TOOL_CHOICE && s->json && e->pinning.pins) puts(choices_pins_refusal_json(e->pinning.pins));
   if (status) return status;
   e->mode = (tool_mode){s->strict, s->portable, e->pinning.determinism};
   e->choices = tool_choices_make(e->choices_digest, e->engine.device, identity, &e->mode);
