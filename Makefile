@@ -164,7 +164,7 @@ DEFINES := -D_POSIX_C_SOURCE=200809L -DSEXPGPU_VERSION='"$(VERSION)"' $(if $(CUD
 ALL_CFLAGS := -std=c17 $(OPTIMIZE) -g -ffp-contract=off -fno-math-errno -fPIC -pthread $(DEFINES) $(WARNINGS) $(SANITIZERS) $(CFLAGS)
 ALL_LDFLAGS := -pthread $(SANITIZERS) $(LDFLAGS)
 LIBS_SEXP := -ljansson -lcrypto -lm -ldl
-LIBS_CKPT := -ljansson -lz -lcurl -lexpat -lcrypto
+LIBS_CKPT := -ljansson -lz -lcurl -lexpat -lcrypto -lm
 LIBS_CHOICES := -lsqlite3 -ljansson -lcrypto
 LIBS_TEST := -lcmocka -lmpfr -lgmp
 

@@ -39,6 +39,18 @@ typedef struct sx_gemm_side {
   sx_gemm_walk rows, depth;
 } sx_gemm_side;
 
+static inline bool sx_gemm_moves(const sx_gemm_walk *walk) {
+  for (int axis = 0; axis < walk->n; axis++)
+    if (walk->axes[axis].dim > 1 && (walk->axes[axis].y || walk->axes[axis].x)) return true;
+  return false;
+}
+
+/* Whether an element may lie outside of an image: a padded image of one pixel is one too. */
+static inline bool sx_gemm_has_image(const sx_gemm_side *side) {
+  return side->height != 1 || side->width != 1 || side->y0 || side->x0 || sx_gemm_moves(&side->rows) ||
+         sx_gemm_moves(&side->depth);
+}
+
 typedef struct sx_gemm {
   sx_gemm_side row_side, column_side;
   int64_t m, n, k;

@@ -85,7 +85,7 @@ static void pack_rows(const panel *p, int64_t depth) {
   int64_t ends[SX_GEMM_PANEL];
   for (int64_t row = 0; row < p->n_rows; row = ends[row]) ends[row] = row + run_length(p->rows, row, p->n_rows);
   const float *data = p->side->data;
-  bool whole = ends[0] == p->width && p->side->height == 1 && p->side->width == 1;
+  bool whole = ends[0] == p->width && !sx_gemm_has_image(p->side);
   for (int64_t k = 0; k < depth; k++) {
     float *out = p->out + k * p->width;
     int64_t at = p->base + p->depths[k].offset;

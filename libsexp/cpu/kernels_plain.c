@@ -252,7 +252,7 @@ static bool one_stride(const sx_gemm_walk *walk, int64_t *stride) {
 }
 
 static bool is_plain_side(const sx_gemm_side *side, int64_t *row, int64_t *depth) {
-  return side->dtype == SX_F32 && side->height == 1 && side->width == 1 && one_stride(&side->rows, row) &&
+  return side->dtype == SX_F32 && !sx_gemm_has_image(side) && one_stride(&side->rows, row) &&
          one_stride(&side->depth, depth);
 }
 
