@@ -199,7 +199,8 @@ def explains_a_pinned_run(folder):
     for arguments in ([DIGITS, "--choices", "-"], [DIGITS, "--choices", "-", "--json"]):
         refused = call(*arguments, stdin=json.dumps({**record, "stacking": 4}))
         expect_failure(refused, 3, "E-CHOICE-001", "stacking")
-        expect(not refused.stdout, refused.stdout)
+        expect(refused.stdout.count("\n") == ("--json" in arguments) and refused.stdout.count("{") == 2 * ("--json" in arguments),
+               refused.stdout)
     expect_failure(call(DIGITS, "--choices", path, "--deterministic"), 3, "E-CHOICE-002")
 
 
