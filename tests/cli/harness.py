@@ -57,9 +57,10 @@ def steady(text):
 
 
 def is_sanitized():
-    """Whether the build is AddressSanitizer's: it needs an address space of its own, and its libraries their program."""
+    """Whether the build is AddressSanitizer's or ThreadSanitizer's: it needs an address space of its own, and its libraries their program."""
     so = os.path.join(BUILD, "lib", "libchoices.so")
-    return b"__asan_init" in subprocess.run(["nm", "-D", so], capture_output=True).stdout
+    symbols = subprocess.run(["nm", "-D", so], capture_output=True).stdout
+    return b"__asan_init" in symbols or b"__tsan_init" in symbols
 
 
 def main():
