@@ -99,7 +99,7 @@ COMMON_SOURCES := \
   tools/common/choices.c tools/common/clock.c tools/common/command.c tools/common/credentials.c tools/common/engine.c tools/common/experiment.c tools/common/failure.c \
   tools/common/format.c tools/common/host.c tools/common/kept.c tools/common/lost_pages.c tools/common/messages.c tools/common/paths.c \
   tools/common/pinning.c tools/common/progress.c tools/common/recorded.c tools/common/records.c tools/common/report.c \
-  tools/common/resume.c tools/common/seen.c tools/common/settings.c tools/common/sink.c tools/common/status.c \
+  tools/common/resume.c tools/common/seen.c tools/common/selection.c tools/common/settings.c tools/common/sink.c tools/common/status.c \
   tools/common/stop.c tools/common/syvain.c tools/common/syvain_batch.c tools/common/syvain_post.c \
   tools/common/syvain_settings.c tools/common/syvain_spill.c tools/common/table.c
 RUN_SOURCES := tools/sexpgpu-run/checkpoints.c tools/sexpgpu-run/main.c tools/sexpgpu-run/settings.c \

@@ -10,7 +10,7 @@ import checkpoints
 EVALUATE = os.path.join(BUILD, "bin", "sexpgpu-evaluate")
 
 # Knobs of each kind, includes beside and above, a variant, stages, states, draws, every counter, no data.
-MAIN = """(include "../work/parts/model.sexp") (include "../shared/evals.sexp")
+MAIN = """(include "../project/parts/model.sexp") (include "../shared/evals.sexp")
 (defknob width 4) (defknob lr 0.1) (defknob name "points.csv") (defknob flag false) (defknob sizes [1 2]) (defknob kind f32)
 (defknob extra 1.0) (defknob note "plain") (defknob words ["a" "b"]) (defvariant wide :width 7)
 (defdata d :source (csv name :fields ((x [3] f32) (y f32))) :order shuffled :records (0 37))
@@ -33,7 +33,7 @@ SETS = ["--set", "lr=0.05", "--set", 'name=poi"nts.csv', "--set", "flag=true", "
         "--set", r'note="\"q\\\n\u{7}"', "--set", r'words=["x y" "z\"w"]']
 
 
-OTHER = MAIN.replace("../shared", "shared").replace("../work/", "")
+OTHER = MAIN.replace("../shared", "shared").replace("../project/", "")
 
 
 def start(*arguments, env=None, cwd=None, program=EVALUATE):
@@ -93,11 +93,11 @@ def valid(text):
 def train(folder, *flags, main=MAIN, name="exp.sexp"):
     """A run of all that, its files deleted after it: the inline values, and where checkpoints and data are."""
     source, box = os.path.join(folder, "source"), os.path.join(folder, "box")
-    write(f"{source}/work/{name}", main)
-    write(f"{source}/work/parts/model.sexp", PART)
+    write(f"{source}/project/{name}", main)
+    write(f"{source}/project/parts/model.sexp", PART)
     write(f"{source}/shared/evals.sexp", EVALS)
-    points(f"{source}/work/points.csv"), points(f'{source}/work/poi"nts.csv')
-    result = tool(f"{source}/work/{name}", "--quiet", "--checkpoint-dir", f"{box}/runs", "--metrics", "stdout", *flags)
+    points(f"{source}/project/points.csv"), points(f'{source}/project/poi"nts.csv')
+    result = tool(f"{source}/project/{name}", "--quiet", "--checkpoint-dir", f"{box}/runs", "--metrics", "stdout", *flags)
     good(result)
     points(f"{box}/points.csv"), points(f'{box}/poi"nts.csv')
     shutil.rmtree(source)
@@ -401,9 +401,9 @@ SLOW = MAIN.replace(':steps 7', ':steps 395').replace(":checkpoint-every 3", ":c
 
 
 def sources(folder):
-    write(f"{folder}/work/exp.sexp", SLOW), write(f"{folder}/work/parts/model.sexp", PART)
-    write(f"{folder}/shared/evals.sexp", EVALS.replace(":every 3", ":every 20")), points(f"{folder}/work/points.csv")
-    return f"{folder}/work/exp.sexp", f"{folder}/work"
+    write(f"{folder}/project/exp.sexp", SLOW), write(f"{folder}/project/parts/model.sexp", PART)
+    write(f"{folder}/shared/evals.sexp", EVALS.replace(":every 3", ":every 20")), points(f"{folder}/project/points.csv")
+    return f"{folder}/project/exp.sexp", f"{folder}/project"
 
 
 @test

@@ -506,12 +506,12 @@ def copies_between_places_are_verified_and_go_on(folder):
 
 @storage
 def a_bundle_of_storage_resumes_elsewhere(folder):
-    os.makedirs(f"{folder}/work")
-    path = write(f"{folder}/work/e.sexp", STEPS.format(""))
+    os.makedirs(f"{folder}/project")
+    path = write(f"{folder}/project/e.sexp", STEPS.format(""))
     good(run(path, "--quiet", "--checkpoint-dir", f"{PLACE}/bundle"))
     out = os.path.join(folder, "out.tar")
-    good(ck("bundle", f"{PLACE}/bundle/step-4", out, "--root", f"{folder}/work"))
-    shutil.rmtree(f"{folder}/work")
+    good(ck("bundle", f"{PLACE}/bundle/step-4", out, "--root", f"{folder}/project"))
+    shutil.rmtree(f"{folder}/project")
     with tarfile.open(out) as tar:
         tar.extractall(f"{folder}/elsewhere")
     top = os.path.join(folder, "elsewhere", os.listdir(f"{folder}/elsewhere")[0])

@@ -52,7 +52,7 @@ static void write_experiment(ckpt_json *json, const explanation *e, const sexp_d
   number(json, "stages", (int64_t)about->n_stages);
   number(json, "checkpoint_every", about->checkpoint_every);
   number(json, "checkpoint_keep", about->checkpoint_keep);
-  truth(json, "optimized", e->settings->optimize);
+  truth(json, "optimized", e->settings->selection.optimize);
   ckpt_json_end_object(json);
 }
 

@@ -20,19 +20,9 @@ static int open_host(explanation *e) {
 
 static int compile(explanation *e) {
   const explain_settings *s = e->settings;
-  sexp_options options = SEXP_OPTIONS_DEFAULT;
-  options.run = s->run;
-  options.variant = s->variant;
-  options.sets = s->sets.items;
-  options.n_sets = s->sets.n;
-  options.steps = s->steps;
-  options.eval_every = s->eval_every;
-  options.diagnostics = s->diagnostics.n ? s->diagnostics.items : NULL;
-  options.n_diagnostics = s->diagnostics.n;
-  options.eval_limit = s->eval_limit;
-  options.optimize = s->optimize;
+  sexp_options options = tool_selection_options(&s->selection);
   options.dump_after = s->after;
-  sexp_status status = sexp_compile(&e->program, &e->messages, s->file, &options, &e->host);
+  sexp_status status = sexp_compile(&e->program, &e->messages, s->selection.file, &options, &e->host);
   tool_kept_settle(e->kept);
   if (status != SEXP_OK) return tool_fail_sexp(status, e->messages);
   tool_print_messages(e->messages);
@@ -84,7 +74,7 @@ static char *make_details(const explanation *e) {
 
 static int print_report(const explanation *e) {
   const sexp_description *about = sexp_program_describe(e->program);
-  const tool_report_facts facts = {.path = e->settings->file,
+  const tool_report_facts facts = {.path = e->settings->selection.file,
                                    .program = e->program,
                                    .datas = about->datas,
                                    .n_datas = about->n_datas,

@@ -14,12 +14,13 @@ static int read_table(explain_settings *s, int argc, char **argv, tool_list *ope
       {"plan", 0, NULL, NULL, TOOL_FLAG, &s->plan, "every launch of each graph, and where its values lie"},
       {"dot", 0, NULL, NULL, TOOL_FLAG, &s->dot, "the graphs as optimized, for Graphviz"},
       {"json", 'j', NULL, NULL, TOOL_FLAG, &s->json, "one JSON object with the facts of the report"},
-      {"run", 'r', "NAME", NULL, TOOL_TEXT, &s->run, "the defrun; needed where the file has several"},
-      {"variant", 0, "NAME", NULL, TOOL_TEXT, &s->variant, "the defvariant whose knob values hold"},
-      {"set", 's', "KNOB=VALUE", NULL, TOOL_LIST, &s->sets, "a knob's value; may be given again"},
-      {"steps", 'n', "N", NULL, TOOL_COUNT, &s->steps, "of a run of N steps instead of the file's"},
-      {"eval-every", 0, "N", NULL, TOOL_COUNT, &s->eval_every, "evaluations every N steps instead of the file's"},
-      {"diagnostics", 0, "GLOB", "SEXPGPU_DIAGNOSTICS", TOOL_LIST, &s->diagnostics,
+      {"run", 'r', "NAME", NULL, TOOL_TEXT, &s->selection.run, "the defrun; needed where the file has several"},
+      {"variant", 0, "NAME", NULL, TOOL_TEXT, &s->selection.variant, "the defvariant whose knob values hold"},
+      {"set", 's', "KNOB=VALUE", NULL, TOOL_LIST, &s->selection.sets, "a knob's value; may be given again"},
+      {"steps", 'n', "N", NULL, TOOL_COUNT, &s->selection.steps, "of a run of N steps instead of the file's"},
+      {"eval-every", 0, "N", NULL, TOOL_COUNT, &s->selection.eval_every,
+       "evaluations every N steps instead of the file's"},
+      {"diagnostics", 0, "GLOB", "SEXPGPU_DIAGNOSTICS", TOOL_LIST, &s->selection.diagnostics,
        "probes instead of the file's; may be given again"},
       {"device", 0, "cpu", "SEXPGPU_DEVICE", TOOL_TEXT, &s->device, "the device; this version has cpu"},
       {"threads", 't', "N", NULL, TOOL_COUNT, &s->threads, "threads of the run; all processors by default"},
@@ -27,10 +28,10 @@ static int read_table(explain_settings *s, int argc, char **argv, tool_list *ope
        "pinned to recorded choices: a file, - or fresh"},
       {"deterministic", 0, NULL, "SEXPGPU_DETERMINISTIC", TOOL_FLAG, &s->strict, "of a run that measures no choice"},
       {"portable", 0, NULL, NULL, TOOL_FLAG, &s->portable, "of a run with the bits of numerics 1"},
-      {NULL, 0, NULL, "SEXPGPU_EVAL_LIMIT", TOOL_COUNT, &s->eval_limit, NULL},
+      {NULL, 0, NULL, "SEXPGPU_EVAL_LIMIT", TOOL_COUNT, &s->selection.eval_limit, NULL},
       {NULL, 0, NULL, "SEXPGPU_MEMORY", TOOL_REAL, &s->memory_gib, NULL},
       {NULL, 0, NULL, "SEXPGPU_EXPLAIN", TOOL_TEXT, &s->explain_what, NULL},
-      {NULL, 0, NULL, "SEXPGPU_OPTIMIZE", TOOL_BOOLEAN, &s->optimize, NULL},
+      {NULL, 0, NULL, "SEXPGPU_OPTIMIZE", TOOL_BOOLEAN, &s->selection.optimize, NULL},
       {NULL, 0, NULL, "SEXPGPU_SIMD", TOOL_TEXT, &s->simd, NULL},
       {NULL, 0, NULL, "SEXPGPU_NODE_GRADIENTS", TOOL_TEXT, &s->node_gradients, NULL},
       {NULL, 0, NULL, "SEXPGPU_DEVICES", TOOL_LATER, NULL, "several GPUs are not part of this version"},
@@ -69,20 +70,13 @@ static int check(explain_settings *s) {
 }
 
 int explain_settings_read(explain_settings *settings, int argc, char **argv, bool *exit_now) {
-  *settings = (explain_settings){.eval_limit = 10000000, .optimize = true};
+  *settings = (explain_settings){.selection = TOOL_SELECTION_DEFAULT};
   tool_list operands = {0};
   int status = read_table(settings, argc, argv, &operands, exit_now);
-  if (!status && !*exit_now && operands.n != 1)
-    status = tool_fail(TOOL_INPUT, TOOL_E_ENV_OPERANDS, "found %zu files, expected one experiment", operands.n);
-  if (!status && !*exit_now) {
-    settings->file = operands.items[0];
-    status = check(settings);
-  }
+  if (!status && !*exit_now) status = tool_selection_take_file(&settings->selection, &operands);
+  if (!status && !*exit_now) status = check(settings);
   tool_list_free(&operands);
   return status;
 }
 
-void explain_settings_free(explain_settings *settings) {
-  tool_list_free(&settings->sets);
-  tool_list_free(&settings->diagnostics);
-}
+void explain_settings_free(explain_settings *settings) { tool_selection_free(&settings->selection); }

@@ -2,15 +2,15 @@
 #ifndef EXPLAIN_SETTINGS_H
 #define EXPLAIN_SETTINGS_H
 
-#include "../common/settings.h"
+#include "../common/selection.h"
 
 typedef struct explain_settings {
-  const char *file, *run, *variant, *after, *device, *simd, *choices, *node_gradients, *explain_what;
-  tool_list sets, diagnostics;
-  int64_t steps, eval_every, threads, eval_limit;
+  tool_selection selection;
+  const char *after, *device, *simd, *choices, *node_gradients, *explain_what;
+  int64_t threads;
   double memory_gib;
   bool report, ir, plan, json, dot; /* one of them, or after; report where none was asked for */
-  bool strict, portable, optimize;
+  bool strict, portable;
 } explain_settings;
 
 /* Reads flags and environment. *exit_now: --help or --version was answered. The exit status of an error. */

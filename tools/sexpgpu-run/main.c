@@ -16,19 +16,9 @@
 
 static int compile(training *t) {
   const run_settings *s = t->settings;
-  sexp_options options = SEXP_OPTIONS_DEFAULT;
-  options.run = s->run;
-  options.variant = s->variant;
-  options.sets = s->sets.items;
-  options.n_sets = s->sets.n;
-  options.steps = s->steps;
-  options.eval_every = s->eval_every;
-  options.diagnostics = s->diagnostics.n ? s->diagnostics.items : NULL;
-  options.n_diagnostics = s->diagnostics.n;
-  options.eval_limit = s->eval_limit;
-  options.optimize = s->optimize;
+  sexp_options options = tool_selection_options(&s->selection);
   tool_status_set(&t->status, "compiling");
-  sexp_status status = sexp_compile(&t->program, &t->messages, s->file, &options, &t->host);
+  sexp_status status = sexp_compile(&t->program, &t->messages, s->selection.file, &options, &t->host);
   return status == SEXP_OK ? TOOL_DONE : tool_fail_sexp(status, t->messages);
 }
 
@@ -94,20 +84,21 @@ static int pin(training *t) {
 }
 
 static int check_checkpoint(const training *t) {
-  return t->resume.checkpoint ? tool_resume_check_program(&t->resume, t->program, t->settings->file) : TOOL_DONE;
+  return t->resume.checkpoint ? tool_resume_check_program(&t->resume, t->program, t->settings->selection.file)
+                              : TOOL_DONE;
 }
 
 /* A run that goes on keeps its slug. */
 static int describe(training *t) {
   const run_settings *s = t->settings;
   const char *slug = t->resume.checkpoint ? ckpt_checkpoint_experiment(t->resume.checkpoint)->slug : NULL;
-  int status = tool_experiment_init(&t->experiment, t->program, t->run, s->file, s->slug, slug, &t->mode);
+  int status = tool_experiment_init(&t->experiment, t->program, t->run, s->selection.file, s->slug, slug, &t->mode);
   if (!status && t->resume.checkpoint) status = tool_resume_check_files(&t->resume, &t->experiment);
   if (status) return status;
   t->records = (tool_records){&t->sink, ckpt_json_new(CKPT_JSON_LINE), t->experiment.slug};
   t->status.run = t->experiment.slug;
-  if (t->records.json &&
-      tool_report_make(&t->report, s->file, t->program, t->run, &t->experiment, &t->mode, checkpoints_copy_bytes(t)))
+  if (t->records.json && tool_report_make(&t->report, s->selection.file, t->program, t->run, &t->experiment, &t->mode,
+                                          checkpoints_copy_bytes(t)))
     return TOOL_DONE;
   return tool_no_memory();
 }

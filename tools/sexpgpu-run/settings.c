@@ -7,11 +7,13 @@
 
 static int read_table(run_settings *s, int argc, char **argv, tool_list *operands, bool *exit_now) {
   const tool_setting table[] = {
-      {"run", 'r', "NAME", NULL, TOOL_TEXT, &s->run, "the defrun to train; needed where the file has several"},
-      {"variant", 0, "NAME", NULL, TOOL_TEXT, &s->variant, "the defvariant whose knob values hold"},
-      {"set", 's', "KNOB=VALUE", NULL, TOOL_LIST, &s->sets, "a knob's value; may be given again"},
-      {"steps", 'n', "N", NULL, TOOL_COUNT, &s->steps, "train N steps instead of the file's"},
-      {"eval-every", 0, "N", NULL, TOOL_COUNT, &s->eval_every, "evaluate every N steps instead of the file's"},
+      {"run", 'r', "NAME", NULL, TOOL_TEXT, &s->selection.run,
+       "the defrun to train; needed where the file has several"},
+      {"variant", 0, "NAME", NULL, TOOL_TEXT, &s->selection.variant, "the defvariant whose knob values hold"},
+      {"set", 's', "KNOB=VALUE", NULL, TOOL_LIST, &s->selection.sets, "a knob's value; may be given again"},
+      {"steps", 'n', "N", NULL, TOOL_COUNT, &s->selection.steps, "train N steps instead of the file's"},
+      {"eval-every", 0, "N", NULL, TOOL_COUNT, &s->selection.eval_every,
+       "evaluate every N steps instead of the file's"},
       {"device", 0, "cpu", "SEXPGPU_DEVICE", TOOL_TEXT, &s->device, "the device; this version has cpu"},
       {"threads", 't', "N", NULL, TOOL_COUNT, &s->threads, "threads; all processors by default; same bits"},
       {"metrics", 'm', "TARGET", "SEXPGPU_METRICS", TOOL_TEXT, &s->metrics,
@@ -26,7 +28,7 @@ static int read_table(run_settings *s, int argc, char **argv, tool_list *operand
       {"deterministic", 0, NULL, "SEXPGPU_DETERMINISTIC", TOOL_FLAG, &s->strict,
        "measure no choice (a CPU run never does); recorded"},
       {"portable", 0, NULL, NULL, TOOL_FLAG, &s->portable, "the bits of numerics 1 (a CPU run's always); recorded"},
-      {"diagnostics", 0, "GLOB", "SEXPGPU_DIAGNOSTICS", TOOL_LIST, &s->diagnostics,
+      {"diagnostics", 0, "GLOB", "SEXPGPU_DIAGNOSTICS", TOOL_LIST, &s->selection.diagnostics,
        "probes to log instead of the file's; may be given again"},
       {"digest", 0, "every=N", NULL, TOOL_EVERY, &s->digest_every,
        "log digests of batch, gradients, state every N steps"},
@@ -35,10 +37,10 @@ static int read_table(run_settings *s, int argc, char **argv, tool_list *operand
       {"quiet", 'q', NULL, NULL, TOOL_FLAG, &s->quiet, "no report, no progress"},
       {"verbose", 'v', NULL, NULL, TOOL_FLAG, &s->verbose, "the report with every product and convolution"},
       {NULL, 0, NULL, "SEXPGPU_RUN_SLUG", TOOL_TEXT, &s->slug, NULL},
-      {NULL, 0, NULL, "SEXPGPU_EVAL_LIMIT", TOOL_COUNT, &s->eval_limit, NULL},
+      {NULL, 0, NULL, "SEXPGPU_EVAL_LIMIT", TOOL_COUNT, &s->selection.eval_limit, NULL},
       {NULL, 0, NULL, "SEXPGPU_MEMORY", TOOL_REAL, &s->memory_gib, NULL},
       {NULL, 0, NULL, "SEXPGPU_EXPLAIN", TOOL_TEXT, &s->explain_what, NULL},
-      {NULL, 0, NULL, "SEXPGPU_OPTIMIZE", TOOL_BOOLEAN, &s->optimize, NULL},
+      {NULL, 0, NULL, "SEXPGPU_OPTIMIZE", TOOL_BOOLEAN, &s->selection.optimize, NULL},
       {NULL, 0, NULL, "SEXPGPU_SIMD", TOOL_TEXT, &s->simd, NULL},
       {NULL, 0, NULL, "SEXPGPU_DEVICES", TOOL_LATER, NULL, "several GPUs are not part of this version"},
       {NULL, 0, NULL, "SEXPGPU_NODES", TOOL_LATER, NULL, "several nodes are not part of this version"},
@@ -60,20 +62,13 @@ static int check(const run_settings *s) {
 }
 
 int run_settings_read(run_settings *settings, int argc, char **argv, bool *exit_now) {
-  *settings = (run_settings){.eval_limit = 10000000, .optimize = true};
+  *settings = (run_settings){.selection = TOOL_SELECTION_DEFAULT};
   tool_list operands = {0};
   int status = read_table(settings, argc, argv, &operands, exit_now);
-  if (!status && !*exit_now && operands.n != 1)
-    status = tool_fail(TOOL_INPUT, TOOL_E_ENV_OPERANDS, "found %zu files, expected one experiment", operands.n);
-  if (!status && !*exit_now) {
-    settings->file = operands.items[0];
-    status = check(settings);
-  }
+  if (!status && !*exit_now) status = tool_selection_take_file(&settings->selection, &operands);
+  if (!status && !*exit_now) status = check(settings);
   tool_list_free(&operands);
   return status;
 }
 
-void run_settings_free(run_settings *settings) {
-  tool_list_free(&settings->sets);
-  tool_list_free(&settings->diagnostics);
-}
+void run_settings_free(run_settings *settings) { tool_selection_free(&settings->selection); }

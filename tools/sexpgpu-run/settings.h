@@ -2,16 +2,15 @@
 #ifndef RUN_SETTINGS_H
 #define RUN_SETTINGS_H
 
-#include "../common/settings.h"
+#include "../common/selection.h"
 
 typedef struct run_settings {
-  const char *file;
-  const char *run, *variant, *device, *metrics, *status, *checkpoint_dir, *resume, *slug, *explain_what, *simd;
+  tool_selection selection;
+  const char *device, *metrics, *status, *checkpoint_dir, *resume, *slug, *explain_what, *simd;
   const char *choices, *node_gradients;
-  tool_list sets, diagnostics;
-  int64_t steps, eval_every, digest_every, digest_nodes_at, threads, eval_limit;
+  int64_t digest_every, digest_nodes_at, threads;
   double memory_gib;
-  bool strict, portable, explain, quiet, verbose, optimize;
+  bool strict, portable, explain, quiet, verbose;
 } run_settings;
 
 /* Reads flags and environment. *exit_now: --help or --version was answered. The exit status of an error. */
