@@ -34,12 +34,13 @@ MAY = {  # folder -> folders whose headers it may include
     "libsexp/ir": ["libsexp/base", "kernels"],
     "libsexp/lang": ["libsexp/base", "libsexp/read", "libsexp/ir", "kernels"],
     "libsexp/pass": ["libsexp/base", "libsexp/ir", "kernels"],
-    "libsexp/cpu": ["libsexp/base", "libsexp/ir", "libsexp/pass", "kernels"],
-    "libsexp/cuda": ["libsexp/base", "libsexp/ir"],
+    "libsexp/cpu": ["libsexp/base", "libsexp/ir", "libsexp/pass", "libsexp/device", "kernels"],
+    "libsexp/device": ["libsexp/base", "libsexp/ir", "libsexp/pass"],
+    "libsexp/cuda": ["libsexp/base", "libsexp/ir", "libsexp/pass", "libsexp/device", "kernels", "libsexp"],
     "libsexp/run": ["libsexp/base", "libsexp/read", "libsexp/ir", "libsexp/lang", "libsexp/pass", "libsexp/cpu",
-                    "kernels", "libsexp"],
+                    "libsexp/device", "kernels", "libsexp"],
     "libsexp": ["libsexp/base", "libsexp/read", "libsexp/ir", "libsexp/lang", "libsexp/pass", "libsexp/cpu",
-                "libsexp/cuda", "libsexp/run", "kernels"],
+                "libsexp/device", "libsexp/cuda", "libsexp/run", "kernels"],
     "libckpt": [], "libchoices": [], "kernels": [],
 }
 problems = []
