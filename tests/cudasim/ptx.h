@@ -32,13 +32,25 @@ uint32_t sim_kernel_max_threads(const sim_kernel *kernel);  /* of .maxntid; 0: n
 /* Address and size of a .global or .const variable of the module, in host memory; false: none of that name. */
 bool sim_module_variable(const sim_module *module, const char *name, void **address, size_t *n_bytes);
 
+/* Bytes begin to end - 1. */
+typedef struct sim_range {
+  uint64_t begin, end;
+} sim_range;
+
 typedef struct sim_launch {
   uint32_t grid[3], block[3], shared_bytes; /* dynamic */
   const void *params;                       /* packed; n_params bytes */
   size_t n_params;
-  /* Whether the bytes may be read (or written): device memory. Global addresses are host addresses. */
-  bool (*check)(void *context, uint64_t address, size_t n_bytes, bool writes);
+  /* Whether the bytes may be read (or written): device memory. Global addresses are host addresses. When true, *range
+   * is the memory around them (the whole allocation) that may be accessed in the same way until the launch ends: it is
+   * not asked about again. The module's own variables are known without asking. */
+  bool (*check)(void *context, sim_range *range, uint64_t address, size_t n_bytes, bool writes);
   void *context;
+  /* Also stop at a read of a shared byte that nobody wrote in this block, and where two threads touch a shared byte, at
+   * least one of them writing, with no barrier between (of their warp, if it is the same one). Atomics race with
+   * nothing. */
+  bool checks_uninitialized, checks_races;
+  uint64_t *n_instructions; /* NULL, or added to: instructions executed, counted once a warp */
 } sim_launch;
 
 /* Runs all blocks, in ascending order. False: stopped. */
