@@ -70,7 +70,7 @@ LIBSEXP_LEVEL_SOURCES := \
 LIBSEXP_CUDA_SOURCES := \
   libsexp/cuda/api.c libsexp/cuda/cudnn_descriptor.c libsexp/cuda/cudnn_pin.c libsexp/cuda/cudnn_select.c
 
-LIBSEXP_HEADERS := libsexp/sexp.h libsexp/sexp_explain.h
+LIBSEXP_HEADERS := libsexp/sexp.h libsexp/sexp_device.h libsexp/sexp_explain.h
 PRELUDE := $(sort $(wildcard libsexp/lang/prelude/*.sexp))
 
 LIBCKPT_SOURCES := \
@@ -96,7 +96,7 @@ LIBCHOICES_SOURCES := \
 LIBCHOICES_HEADERS := libchoices/choices.h libchoices/choices_record.h libchoices/choices_status.h
 
 COMMON_SOURCES := \
-  tools/common/choices.c tools/common/clock.c tools/common/command.c tools/common/credentials.c tools/common/engine.c tools/common/experiment.c tools/common/failure.c \
+  tools/common/chooser.c tools/common/choices.c tools/common/clock.c tools/common/command.c tools/common/credentials.c tools/common/engine.c tools/common/experiment.c tools/common/failure.c \
   tools/common/format.c tools/common/host.c tools/common/kept.c tools/common/lost_pages.c tools/common/messages.c tools/common/paths.c \
   tools/common/pinning.c tools/common/progress.c tools/common/recorded.c tools/common/records.c tools/common/report.c \
   tools/common/resume.c tools/common/seen.c tools/common/selection.c tools/common/settings.c tools/common/sink.c tools/common/status.c \

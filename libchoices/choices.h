@@ -216,7 +216,8 @@ typedef struct choices_measuring {
   int rounds; /* 0: 7 */
   /* Does the candidate's work once, to its end. */
   choices_ran (*run)(void *context, size_t candidate);
-  /* Runs it on the fixed input of the probe and gives a digest of the output. */
+  /* Runs it on the fixed input of the probe and gives a digest of the output. NULL: it has no output of its own, none
+   * is rejected, and whether bits move is unknown. */
   choices_ran (*probe)(void *context, size_t candidate, uint64_t *digest);
   int64_t (*now_ns)(void *context);
   void *context;

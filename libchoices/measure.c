@@ -99,6 +99,7 @@ static choices_status prove(measurement *m, size_t i, choices_error *error) {
   choices_status status = choices_store_is_rejected(&rejected, m->store, m->asked->key, m->asked->values[i], error);
   if (status != CHOICES_OK) return status;
   candidate->state = rejected ? CHOICES_REJECTED : CHOICES_MEASURED;
+  if (!m->asked->probe) return CHOICES_OK;
   for (int k = 0; k < 2 && candidate->state == CHOICES_MEASURED; k++) {
     choices_ran ran = m->asked->probe(m->asked->context, i, &digests[k]);
     if (ran == CHOICES_RAN_OUT_OF_MEMORY) return out_of_memory(m, i, error);
@@ -151,7 +152,7 @@ static void compare_probes(measurement *m) {
   uint64_t first = 0;
   bool moves = false;
   for (size_t i = 0; i < m->n; i++) {
-    if (!is_timed(m, i)) continue;
+    if (!is_timed(m, i) || !m->out->candidates[i].has_probe) continue;
     moves = moves || (n > 0 && m->out->candidates[i].probe != first);
     first = m->out->candidates[i].probe;
     n++;

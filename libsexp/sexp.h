@@ -378,6 +378,7 @@ typedef struct sexp_libraries {
 sexp_libraries *sexp_libraries_find(const char *path);
 void sexp_libraries_free(sexp_libraries *libraries);
 
+#include "sexp_device.h"
 #include "sexp_explain.h"
 
 #endif

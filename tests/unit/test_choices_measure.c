@@ -134,6 +134,22 @@ static void rejected(void **state) {
   choices_store_close(store);
 }
 
+/* What has no output of its own is timed alone, and whether it moves bits is unknown. */
+static void unproven(void **state) {
+  (void)state;
+  bench b = {.time_ns = {{100}, {80}}};
+  choices_error error;
+  choices_decision d;
+  const choices_measuring asked = {
+      .key = &store_test_engine, .values = engines, .n_values = 2, .run = run, .now_ns = now_ns, .context = &b};
+  choices_expect_ok(choices_measure(&d, NULL, &asked, &error), &error);
+  assert_string_equal(d.value, "e1");
+  assert_int_equal(d.bits, CHOICES_BITS_UNKNOWN);
+  assert_false(d.candidates[0].has_probe || d.candidates[1].has_probe);
+  assert_int_equal(b.n_runs[0], ROUNDS);
+  choices_decision_free(&d);
+}
+
 static void none_left(void **state) {
   (void)state;
   choices_error error;
@@ -280,6 +296,7 @@ int main(void) {
       cmocka_unit_test(rules),
       cmocka_unit_test(interleaved),
       cmocka_unit_test_setup(rejected, store_test_empty),
+      cmocka_unit_test(unproven),
       cmocka_unit_test(none_left),
       cmocka_unit_test_setup(out_of_memory, store_test_empty),
       cmocka_unit_test_setup(stored_then_used, store_test_empty),

@@ -172,7 +172,8 @@ static void audit(void **state) {
 
 static void levels(void **state) {
   (void)state;
-  const choices_device cpu = {.device = "cpu, numerics 1"}, gpu = {.device = DEVICE_B};
+  const choices_device cpu = {.device = "cpu, numerics 1"}, gpu = {.device = DEVICE_B},
+                       portable = {.device = "cuda, numerics 1"};
   const choices_error lost = {.code = "E-CHOICE-013", .message = "the disk is full"};
   const struct {
     choices_run run;
@@ -187,6 +188,12 @@ static void levels(void **state) {
        "3: chosen again on this machine; the steps before it were computed with choices of " DEVICE_A},
       {{.device = &cpu, .numerics = 1, .recorded = DEVICE_A},
        "3: pinned to choices of another device; the record is of " DEVICE_A ", this device is cpu, numerics 1"},
+      {{.device = &portable, .numerics = 1, .recorded = "cpu, numerics 1"},
+       "2: any CPU repeats these bits with no record (numerics 1)"},
+      {{.device = &cpu, .numerics = 1, .resumed = "cuda, numerics 1"},
+       "2: any CPU repeats these bits with no record (numerics 1)"},
+      {{.device = &cpu, .numerics = 1, .recorded = "cuda, numerics 2"},
+       "3: pinned to choices of another device; the record is of cuda, numerics 2, this device is cpu, numerics 1"},
       {{.device = &gpu, .chooses = true},
        "1: this machine repeats these bits with this binary and ~/.cache/sexpgpu; another is 3, or 2 pinned to these "
        "choices with --choices"},

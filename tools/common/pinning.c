@@ -82,27 +82,27 @@ static size_t list_needs(choices_need *needs, const choices_record *record, cons
   return n;
 }
 
-static int pin(tool_pinning *pinning, const choices_record *record, const char *name, const choices_device *device,
-               const char *identity) {
-  choices_need needs[MOST_NEEDS];
+int tool_pinning_pin(tool_pinning *pinning, const choices_device *device, const choices_need *needs, size_t n_needs,
+                     choices_takes_function *takes, void *context) {
   choices_error error;
-  size_t n = pinning->options.evaluates ? 0 : list_needs(needs, record, identity);
-  const choices_pinning request = {.record = record,
-                                   .record_name = name,
+  const choices_pinning request = {.record = pinning->taken,
+                                   .record_name = pinning->taken_name,
                                    .device = device,
                                    .needs = needs,
-                                   .n_needs = n,
-                                   .fresh = pinning->request.kinds};
+                                   .n_needs = n_needs,
+                                   .fresh = pinning->request.kinds,
+                                   .takes = takes,
+                                   .context = context};
   choices_pins_free(pinning->pins);
   choices_status status = choices_pin(&pinning->pins, &request, &error);
   if (status != CHOICES_OK && pinning->pins) {
     fputs(choices_pins_refusal(pinning->pins), stderr);
     return TOOL_CHOICE;
   }
-  if (status != CHOICES_OK) return fail(&error);
-  for (size_t i = 0; i < n; i++) choices_pins_take(pinning->pins, needs[i].kind, needs[i].key);
-  return TOOL_DONE;
+  return status == CHOICES_OK ? TOOL_DONE : fail(&error);
 }
+
+/* ---- the record in force ---- */
 
 /* NULL: of none, as the export of an empty store. */
 static const char *device_of(const choices_record *record) {
@@ -110,26 +110,47 @@ static const char *device_of(const choices_record *record) {
   return choices_record_devices(record, &devices) ? devices[0].device : NULL;
 }
 
+int tool_pinning_select(tool_pinning *pinning, const char *resumed) {
+  const choices_request *request = &pinning->request;
+  bool all_again = request->fresh && !request->kinds;
+  choices_record_free(pinning->before);
+  pinning->before = NULL;
+  pinning->taken = pinning->record;
+  pinning->taken_name = request->record;
+  int status = resumed ? parse(&pinning->before, "the checkpoint's choices", resumed) : TOOL_DONE;
+  if (status || pinning->record || !pinning->before || all_again || pinning->options.strict) return status;
+  pinning->taken = pinning->before;
+  pinning->taken_name = "the checkpoint";
+  return TOOL_DONE;
+}
+
 /* ---- the level ---- */
+
+void tool_pinning_judge(tool_pinning *pinning, const choices_device *device, bool chooses, const choices_error *store) {
+  choices_run run = {.device = device,
+                     .chooses = chooses,
+                     .numerics = NUMERICS,
+                     .deterministic = pinning->options.strict,
+                     .store = store};
+  if (pinning->taken) {
+    run.recorded = device_of(pinning->taken);
+    run.fresh_kinds = pinning->request.kinds;
+  }
+  if (pinning->before) run.resumed = device_of(pinning->before) ? device_of(pinning->before) : "";
+  pinning->level = choices_level(pinning->determinism, sizeof pinning->determinism, &run);
+}
 
 int tool_pinning_take(tool_pinning *pinning, const char *device, const char *identity, const char *resumed) {
   const choices_device here = {.device = device};
-  const choices_request *request = &pinning->request;
-  choices_run run = {.device = &here, .numerics = NUMERICS, .deterministic = pinning->options.strict};
-  choices_record *before = NULL;
-  int status = resumed ? parse(&before, "the checkpoint's choices", resumed) : TOOL_DONE;
-  const choices_record *record = pinning->record;
-  bool all_again = request->fresh && !request->kinds;
-  if (!record && before && !all_again && !pinning->options.strict) record = before;
-  if (!status && record) {
-    const char *name = record == before ? "the checkpoint" : request->record;
-    status = pin(pinning, record, name, &here, identity);
-    run.recorded = device_of(record);
-    run.fresh_kinds = request->kinds;
+  choices_need needs[MOST_NEEDS];
+  int status = tool_pinning_select(pinning, resumed);
+  if (status) return status;
+  if (pinning->taken) {
+    size_t n = pinning->options.evaluates ? 0 : list_needs(needs, pinning->taken, identity);
+    status = tool_pinning_pin(pinning, &here, needs, n, NULL, NULL);
+    for (size_t i = 0; !status && i < n; i++) choices_pins_take(pinning->pins, needs[i].kind, needs[i].key);
   }
-  if (before) run.resumed = device_of(before) ? device_of(before) : "";
-  if (!status) pinning->level = choices_level(pinning->determinism, sizeof pinning->determinism, &run);
-  choices_record_free(before);
+  if (!status) tool_pinning_judge(pinning, &here, false, NULL);
   return status;
 }
 
@@ -142,5 +163,6 @@ int tool_pinning_audit(const tool_pinning *pinning) {
 void tool_pinning_free(tool_pinning *pinning) {
   choices_pins_free(pinning->pins);
   choices_record_free(pinning->record);
+  choices_record_free(pinning->before);
   *pinning = (tool_pinning){0};
 }

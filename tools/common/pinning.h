@@ -1,5 +1,6 @@
-/* --choices: the record a run is pinned to, on a device that makes no choice of its own. What such a run can take of a
- * record is checked all the same: a stacking other than 1 sums in another order than it can. */
+/* --choices: the record a run is pinned to, and the level of reproduction that follows. On a device that makes no
+ * choice of its own what can be taken of a record is checked all the same: a stacking other than 1 sums in another
+ * order than it can. On one that chooses, chooser.h asks what is selected here. */
 #ifndef TOOL_PINNING_H
 #define TOOL_PINNING_H
 
@@ -18,7 +19,10 @@ typedef struct tool_pinning_options {
 typedef struct tool_pinning {
   tool_pinning_options options;
   choices_request request;
-  choices_record *record; /* NULL: pinned to nothing */
+  choices_record *record;      /* that was asked for; NULL: none */
+  choices_record *before;      /* the checkpoint's that the run goes on from; NULL: none */
+  const choices_record *taken; /* the one in force; NULL: pinned to nothing */
+  const char *taken_name;      /* for messages */
   choices_pins *pins;
   int level;
   char determinism[TOOL_LEVEL_TEXT]; /* the level and why, for reports */
@@ -28,9 +32,20 @@ typedef struct tool_pinning {
  * E-CHOICE-002, -004 to -009, -022, those of credentials and checkpoints. */
 int tool_pinning_open(tool_pinning *pinning, const tool_pinning_options *options, tool_credentials *credentials);
 
-/* Against this device, for a program of that identity. resumed: the choices object of the checkpoint
- * that the run goes on from, which pins it unless something else was asked for; NULL: none. Sets level and determinism.
- * E-CHOICE-001 with every choice that cannot be taken, E-CHOICE-005, -006. May be called again. */
+/* Which record is in force. resumed: the choices object of the checkpoint that the run goes on from, which pins it
+ * unless something else was asked for; NULL: none. May be called again. */
+int tool_pinning_select(tool_pinning *pinning, const char *resumed);
+
+/* Pins the record in force to what a run needs. E-CHOICE-001 with every choice that cannot be taken, E-CHOICE-005,
+ * -006.
+ */
+int tool_pinning_pin(tool_pinning *pinning, const choices_device *device, const choices_need *needs, size_t n_needs,
+                     choices_takes_function *takes, void *context);
+
+/* Sets level and determinism. chooses: the device makes choices; store: why they are not remembered, NULL: they are. */
+void tool_pinning_judge(tool_pinning *pinning, const choices_device *device, bool chooses, const choices_error *store);
+
+/* All three for a device that makes no choices, for a program of that identity. */
 int tool_pinning_take(tool_pinning *pinning, const char *device, const char *identity, const char *resumed);
 
 /* At the end of the run: E-CHOICE-023. */
