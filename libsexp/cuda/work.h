@@ -78,6 +78,11 @@ typedef struct sx_lowering {
   SX_VEC(sx_kernel_source) kernels;
   SX_VEC(sx_id) faults;  /* nodes that can stop, by fault number */
   int64_t scratch_bytes; /* most that a piece of work needs */
+  sx_diags *diags;
+  /* What is decided for a choice of the plan (sx_options_value of choose.h); NULL: there is nothing to choose, as for a
+   * convolution that runs without cuDNN. */
+  const char *(*decided)(void *options, const char *kind, const char *key);
+  void *options;
 } sx_lowering;
 
 /* The place of a node's value as its view begins. */

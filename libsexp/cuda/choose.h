@@ -1,0 +1,60 @@
+/* What a plan's lowering chooses by measuring: engines of convolutions, implementations of long products. An option is
+ * one decision under its key; a plan's are found, told to who checks a record (sx_backend_calls.needs), decided
+ * (make), and asked for by the lowering.
+ *
+ * A candidate is tried as what it will be: a plan of the operation alone is made, lowered with the candidate as
+ * decided, compiled and executed in memory of its own, on operands from the counter generator whose exponents are so
+ * wide that another order of sums gives other bits. */
+#ifndef SX_CUDA_CHOOSE_H
+#define SX_CUDA_CHOOSE_H
+
+#include "../device/backend.h"
+#include "../sexp.h"
+#include "../sexp_device.h"
+#include "convolve.h"
+#include "cudnn.h"
+
+typedef struct sx_option {
+  const char *kind, *key; /* "convolution", "product" */
+  sx_convolution convolution;
+  sx_product_key product;
+  const char *const *values; /* candidates, at least one; the first is that of --deterministic */
+  size_t n_values;           /* 0: a convolution that cuDNN takes no engine for: nothing to choose */
+  const char *decided;       /* NULL: not yet */
+} sx_option;
+
+/* What trying candidates asks of the device; functions give SEXP_RAN or why not. */
+typedef struct sx_trial_calls {
+  void *context;
+  /* Makes the plan's executable, with memory of its own for all buffers and scratch. */
+  sexp_ran (*make)(void *context, void **made, const sx_plan *plan);
+  void (*unmake)(void *context, void *made);
+  sexp_ran (*upload)(void *context, void *made, uint32_t buffer, const void *from, int64_t n_bytes);
+  sexp_ran (*download)(void *context, void *made, uint32_t buffer, void *to, int64_t n_bytes);
+  /* To its end; the time that the device took is added to now_ns. */
+  sexp_ran (*execute)(void *context, void *made);
+  int64_t (*now_ns)(void *context);
+} sx_trial_calls;
+
+/* The options of a device, over all plans; in its arena. */
+typedef struct sx_options {
+  sx_arena *arena;
+  sx_cudnn *cudnn; /* NULL: there is none */
+  bool portable;   /* nothing is chosen */
+  bool ordinary;   /* several GPUs: products are not measured unless recorded */
+  SX_VEC(sx_option) list;
+  const sx_option *trying; /* while a candidate is tried: what the lowering gets for it */
+  const char *trying_value;
+} sx_options;
+
+/* Adds the plan's options that are new. False: cuDNN failed, errors are in its diags. */
+bool sx_options_find(sx_options *options, const sx_plan *plan);
+/* Calls tell for every option of the plan with candidates. */
+bool sx_options_tell(sx_options *options, const sx_plan *plan, sx_tell_need *tell, void *context);
+/* Decides what is undecided of the plan: by the chooser, or without one (NULL) the first candidate. Nonzero: *why. */
+int sx_options_decide(sx_options *options, const sx_plan *plan, const sexp_chooser *chooser,
+                      const sx_trial_calls *trials, sexp_failure *why);
+/* For sx_lowering: the value decided under the key, NULL where there is no such option or it has no candidate. */
+const char *sx_options_value(void *options, const char *kind, const char *key);
+
+#endif

@@ -1,0 +1,37 @@
+/* Convolutions on the device: by cuDNN with the engine that was chosen, or by the project's own kernel, which sums in
+ * the order of numerics 1. cuDNN computes f32 and bf16 where it takes an engine (cudnn.h); f16, a convolution that it
+ * takes no engine for, an empty one, and everything when the lowering is portable, are the project's.
+ *
+ * cuDNN reads NHWC tensors without gaps: an operand that lies otherwise is copied into scratch before. */
+#ifndef SX_CUDA_CONVOLVE_H
+#define SX_CUDA_CONVOLVE_H
+
+#include "convolution.h"
+#include "product.h"
+
+typedef struct sx_convolve {
+  sx_convolution convolution;
+  const char *engine; /* as recorded: "engine 47 knobs 0=3" */
+  sx_place x, w, y;   /* in all roles; one of them is written */
+  const char *text;   /* for reports */
+  /* Filled by sx_convolve_ready. */
+  void *plan; /* cudnnBackendDescriptor_t, the session's */
+  int64_t workspace_n_bytes;
+} sx_convolve;
+
+/* Adds the works of a NODE task that is a CONV, CONVDATA or CONVWEIGHT. */
+bool sx_lower_convolution(sx_lowering *lowering, uint32_t task);
+
+/* Makes the engine's plan; before the first run. The session lives as long as the plan is run. Errors: E-DEVICE-040 the
+ * engine is not taken, E-DEVICE-015. */
+struct sx_cudnn;
+bool sx_convolve_ready(sx_convolve *convolve, struct sx_cudnn *session);
+/* Enqueues it on the handle's stream. Addresses are multiples of 16; workspace has SX_CUDNN_WORKSPACE_N_BYTES. NULL, or
+ * what failed. */
+const char *sx_convolve_run(const struct sx_api *api, void *cudnn_handle, const sx_convolve *convolve, void *x, void *w,
+                            void *y, void *workspace);
+
+/* Whether the task is a convolution of a dtype and of sizes that cuDNN is asked about; its key. */
+bool sx_convolution_of(sx_convolution *convolution, const sx_plan *plan, uint32_t task);
+
+#endif
