@@ -325,7 +325,7 @@ $(REPLAYS): $(O)/tests/fuzz/%: $(O)/tests/fuzz/%.o $(O)/tests/fuzz/replay.o $(TE
 
 # Libraries that cannot be used, for the test of loading.
 $(O)/tests/doubles/cudnn_lacks_finalize.so: DOUBLE := -DLACKS_FINALIZE
-$(O)/tests/doubles/cudnn_old.so $(O)/tests/doubles/cudnn_lacks_finalize.so: tests/doubles/cudnn.c
+$(O)/tests/doubles/cudnn_old.so $(O)/tests/doubles/cudnn_lacks_finalize.so: tests/doubles/cudnn.c libsexp/cuda/api.def
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c17 -fPIC -shared $(WARNINGS) $(DOUBLE) -o $@ $< -lm

@@ -28,7 +28,8 @@ typedef struct entry_row {
 } entry_row;
 
 static const entry_row ENTRIES[] = {
-#define SX_ENTRY(library, function) {SX_LIBRARY_##library, #function, offsetof(sx_api, function)},
+#define NAME_OF(function) #function
+#define SX_ENTRY(library, function) {SX_LIBRARY_##library, NAME_OF(function), offsetof(sx_api, function)},
 #include "api.def"
 };
 enum { N_ENTRIES = sizeof ENTRIES / sizeof *ENTRIES };

@@ -9,7 +9,8 @@
 #include "../pass/plan.h"
 
 /* Where something is: a buffer of the plan, or the scratch that pieces of work use one after the other. */
-enum { SX_PLACE_SCRATCH = UINT32_MAX, SX_PLACE_NONE = UINT32_MAX - 1 };
+#define SX_PLACE_SCRATCH UINT32_MAX
+#define SX_PLACE_NONE (UINT32_MAX - 1)
 typedef struct sx_place {
   uint32_t buffer;
   int64_t offset; /* bytes */
@@ -17,7 +18,7 @@ typedef struct sx_place {
 
 typedef enum sx_argument_kind {
   SX_ARGUMENT_PLACE, /* its address, 8 bytes */
-  SX_ARGUMENT_FAULT, /* address of the cell that says why a step stops (sx_fault_cell) */
+  SX_ARGUMENT_FAULT, /* address of the cell (sx_fault_cell) of the fault number in its bits (sx_lowering_fault) */
   SX_ARGUMENT_I64,
   SX_ARGUMENT_I32,
   SX_ARGUMENT_F32
@@ -29,10 +30,13 @@ typedef struct sx_argument {
   uint64_t bits; /* of the number, in its low bytes */
 } sx_argument;
 
-/* In the device's memory. A kernel that meets a bad id lowers `at` by atomicMin to
- * number << 40 | index of the id in row-major order (index below 2^40), number being its argument `fault number`:
- * the place of its node among those that can stop, in execution order. So the first node wins, then the lowest index.
- */
+/* In the device's memory, one for each node that can stop. A kernel that meets a bad id does
+ *
+ *   atomicMin(&cell->at, (unsigned long long)index << 32 | (unsigned)id);
+ *
+ * with the index of the id in row-major order (above 2^32 - 1: that), and goes on with an id that is in range, so that
+ * nothing is read or written outside. So the lowest index and its id are known whatever the order of threads, and the
+ * first node in the order of execution is found by looking at the cells in turn. */
 typedef struct sx_fault_cell {
   unsigned long long at; /* ~0: none */
 } sx_fault_cell;
@@ -71,6 +75,7 @@ typedef struct sx_kernel_source {
 typedef struct sx_lowering {
   const sx_plan *plan;
   int64_t draw_seed;
+  struct sx_cuda *cuda;                /* cuda.h; NULL: text alone is made, for a device that is not there */
   int64_t capability, multiprocessors; /* of the device */
   bool portable, patterns;
   sx_arena *arena;
@@ -90,7 +95,10 @@ sx_place sx_place_of(const sx_lowering *lowering, sx_id node);
 /* Adds a kernel's text under a name made of the prefix and its digest, once; gives the name. The text has KERNEL where
  * its name stands. */
 const char *sx_lowering_kernel(sx_lowering *lowering, const char *prefix, const char *text);
+/* The work's fields other than these are zero. The address lives until the next call. */
 sx_work *sx_lowering_add(sx_lowering *lowering, sx_work_kind kind, uint32_t task, sx_id node);
+/* The number of a node that can stop, counted in the order of execution: bits of its SX_ARGUMENT_FAULT. */
+uint64_t sx_lowering_fault(sx_lowering *lowering, sx_id node);
 /* Raises scratch_bytes; the place of that many bytes of scratch, `before` bytes of it in use by the same work. */
 sx_place sx_lowering_scratch(sx_lowering *lowering, int64_t before, int64_t n_bytes);
 

@@ -72,6 +72,8 @@ typedef struct sx_backend_calls {
   bool (*observe)(sx_backend *backend, sx_made *made, sx_observe *observe, void *context);
   /* After all executables of a run are made, before the first is executed: takes the memory that they share. */
   bool (*ready)(sx_backend *backend, sx_diags *diags);
+  /* Adds a line of text for each piece of work that it is executed as. NULL: it has none to show. */
+  void (*print)(sx_backend *backend, const sx_made *made, sx_text *text);
 
   /* ---- sequences: work that is enqueued alike, again and again ---- */
   /* True: all that was enqueued between record and recorded of this number is enqueued again. False: enqueue it. */

@@ -8,15 +8,17 @@ __attribute__((constructor)) static void round_up(void) { fesetround(FE_UPWARD);
 size_t cudnnGetVersion(void);
 size_t cudnnGetVersion(void) { return 90700; }
 
-#define NEVER_CALLED(name) \
-  void name(void);         \
+/* All others are there and never called. */
+#define ENTRY_DRIVER(name)
+#define ENTRY_NVRTC(name)
+#define ENTRY_CUBLAS(name)
+#define ENTRY_CUBLASLT(name)
+#define ENTRY_CUDNN(name) \
+  void name(void);        \
   void name(void) {}
-NEVER_CALLED(cudnnGetErrorString)
-NEVER_CALLED(cudnnGetLastErrorString)
-NEVER_CALLED(cudnnBackendCreateDescriptor)
-NEVER_CALLED(cudnnBackendDestroyDescriptor)
-NEVER_CALLED(cudnnBackendSetAttribute)
-NEVER_CALLED(cudnnBackendGetAttribute)
-#ifndef LACKS_FINALIZE
-NEVER_CALLED(cudnnBackendFinalize)
+#define cudnnGetVersion version_is_above
+#ifdef LACKS_FINALIZE
+#define cudnnBackendFinalize finalize_has_another_name
 #endif
+#define SX_ENTRY(library, function) ENTRY_##library(function)
+#include "../../libsexp/cuda/api.def"
