@@ -31,10 +31,11 @@
 
 typedef enum sexp_status {
   SEXP_OK,
-  SEXP_END,      /* the run's last step was done before */
-  SEXP_INPUT,    /* an error in the experiment, its options or data (exit status 2) */
-  SEXP_STORAGE,  /* a file or network failed (exit status 4) */
-  SEXP_NO_MEMORY /* E-RUN-001 (exit status 2) */
+  SEXP_END,       /* the run's last step was done before */
+  SEXP_INPUT,     /* an error in the experiment, its options or data (exit status 2) */
+  SEXP_STORAGE,   /* a file or network failed (exit status 4) */
+  SEXP_NO_MEMORY, /* E-RUN-001 (exit status 2) */
+  SEXP_DEVICE     /* the device failed, or has no memory (exit status 5) */
 } sexp_status;
 
 /* ---- messages ---------------------------------------------------------------------------------- */
@@ -260,6 +261,9 @@ typedef struct sexp_step {
   bool checkpoint;   /* the file asks for a checkpoint now (or the run ended) */
   bool stage_began;  /* this step was the first of a stage */
   const char *stage; /* its name, "" without stages */
+  /* In this step an allocation of the device failed, as told: it was computed unstacked, and so are those after it.
+   * NULL: none did. */
+  const char *memory_failed;
 } sexp_step;
 
 /* A parameter or a state: its bytes are row-major, in the host's byte order. */
@@ -289,6 +293,8 @@ typedef struct sexp_run_options {
   bool evaluations_only;          /* for sexp_run_evaluate alone; digests, start and reads_ahead are of no use to it */
   const char *const *evaluations; /* of such a run: the names it is for; NULL: all */
   size_t n_evaluations;
+  struct sexp_device *device;         /* NULL: the CPU. Outlives the run */
+  const struct sexp_chooser *chooser; /* of a device: decides its choices; NULL: the first candidates. Outlives it */
 } sexp_run_options;
 #define SEXP_RUN_OPTIONS_DEFAULT \
   { .reads_ahead = true }

@@ -207,7 +207,7 @@ static void find_ids(const sx_call *call, const sx_operand **ids, int64_t *limit
   }
 }
 
-static void explain(const step *s, int64_t at, sx_stopped *why) {
+static void explain(const sx_plan *plan, const step *s, int64_t at, sx_stopped *why) {
   const sx_operand *ids = NULL;
   int64_t limit = 0, place = 0, rest = at;
   find_ids(&s->call, &ids, &limit);
@@ -215,7 +215,7 @@ static void explain(const step *s, int64_t at, sx_stopped *why) {
     place += rest % ids->dims[axis] * ids->strides[axis];
     rest /= ids->dims[axis];
   }
-  *why = (sx_stopped){s->node, at, sx_load(ids->data, ids->dtype, place).i, limit};
+  *why = (sx_stopped){plan, s->node, at, sx_load(ids->data, ids->dtype, place).i, limit};
 }
 
 static void run_node(const sx_executable *e, step *s) {
@@ -267,7 +267,7 @@ static size_t run_steps(sx_executable *e, sx_stopped *why) {
     run_step(e, &e->steps[i]);
     int64_t at = atomic_load_explicit(&e->fault.at, memory_order_relaxed);
     if (at == INT64_MAX) continue;
-    explain(&e->steps[i], at, why);
+    explain(e->plan, &e->steps[i], at, why);
     return i;
   }
   return e->n_steps;

@@ -2,16 +2,10 @@
 #ifndef SX_CPU_EXECUTABLE_H
 #define SX_CPU_EXECUTABLE_H
 
-#include "../pass/plan.h"
+#include "../device/backend.h"
 #include "kernel.h"
 
 typedef struct sx_executable sx_executable;
-
-/* Why an execution stopped: the node, and for an id out of range its value. */
-typedef struct sx_stopped {
-  sx_id node;
-  int64_t at, value, limit;
-} sx_stopped;
 
 typedef struct sx_cpu {
   const sx_kernel_set *kernels;
@@ -31,10 +25,7 @@ void sx_executable_free(sx_executable *executable);
 void sx_executable_bind(sx_executable *executable, uint32_t buffer, void *data);
 /* Executes all tasks. False: stopped, *why says where. Allocates nothing. */
 bool sx_executable_execute(sx_executable *executable, sx_stopped *why);
-/* Called at the end of each execution of a plan made without fusion and reuse, for every node in order but
- * CONST and IOTA: canonical bytes of the value (row-major, every NaN the one NaN). Of an execution that
- * stopped: for the nodes computed until then. NULL ends observing. False: no memory. */
-typedef void sx_observe(void *context, sx_id node, const void *data, int64_t n_bytes);
+/* NULL ends observing. False: no memory. */
 bool sx_executable_observe(sx_executable *executable, sx_observe *observe, void *context);
 
 #endif

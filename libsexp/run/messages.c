@@ -113,7 +113,11 @@ sexp_status sx_messages_add(sexp_messages **messages, const sx_memory *memory, c
 }
 
 sexp_status sx_status_of(const sx_diags *diags) {
-  for (size_t i = 0; i < diags->list.n; i++)
-    if (!diags->list.items[i].warning) return diags->list.items[i].storage ? SEXP_STORAGE : SEXP_INPUT;
+  for (size_t i = 0; i < diags->list.n; i++) {
+    const sx_diag *diag = &diags->list.items[i];
+    if (diag->warning) continue;
+    if (!strncmp(sx_diag_code(diag), "E-DEVICE-", 9)) return SEXP_DEVICE;
+    return diag->storage ? SEXP_STORAGE : SEXP_INPUT;
+  }
   return diags->n_errors ? SEXP_INPUT : SEXP_OK;
 }

@@ -11,7 +11,7 @@ sexp_status sx_messages_add(sexp_messages **messages, const sx_memory *memory, c
                             const sx_sources *sources, sexp_status status);
 /* Adds E-RUN-001; needs no memory. Gives SEXP_NO_MEMORY. */
 sexp_status sx_messages_no_memory(sexp_messages **messages);
-/* SEXP_OK without errors, SEXP_STORAGE where the first is one of files, else SEXP_INPUT. */
+/* SEXP_OK without errors, SEXP_STORAGE where the first is one of files, SEXP_DEVICE of a device, else SEXP_INPUT. */
 sexp_status sx_status_of(const sx_diags *diags);
 
 #endif

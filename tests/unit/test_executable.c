@@ -324,10 +324,10 @@ static void check_fault(way w, sx_stopped expected, const int32_t *ids) {
 static void an_id_out_of_range_stops(void **state) {
   (void)state;
   int32_t ids[2000] = {0};
-  for (size_t i = 0; i < N_WAYS; i++) check_fault(all_ways[i], (sx_stopped){SX_NO_NODE, 0, 0, 0}, ids);
+  for (size_t i = 0; i < N_WAYS; i++) check_fault(all_ways[i], (sx_stopped){.node = SX_NO_NODE}, ids);
   ids[30 * 50 + 7] = -2; /* [7 30] seen by the gather: 7 * 40 + 30 */
   ids[2 * 50 + 9] = 5;
-  for (size_t i = 0; i < N_WAYS; i++) check_fault(all_ways[i], (sx_stopped){3, 7 * 40 + 30, -2, 5}, ids);
+  for (size_t i = 0; i < N_WAYS; i++) check_fault(all_ways[i], (sx_stopped){NULL, 3, 7 * 40 + 30, -2, 5}, ids);
 }
 
 /* ---- draws --------------------------------------------------------------------------------------- */

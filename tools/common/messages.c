@@ -8,5 +8,5 @@ void tool_print_messages(const sexp_messages *messages) {
 
 int tool_fail_sexp(sexp_status status, const sexp_messages *messages) {
   tool_print_messages(messages);
-  return status == SEXP_STORAGE ? TOOL_STORAGE : TOOL_INPUT;
+  return status == SEXP_STORAGE ? TOOL_STORAGE : status == SEXP_DEVICE ? TOOL_DEVICE : TOOL_INPUT;
 }
