@@ -51,7 +51,7 @@ LIBSEXP_SOURCES := \
   libsexp/cpu/reference.c libsexp/cpu/reference_contract.c libsexp/cpu/reference_element.c libsexp/cpu/reference_index.c \
   libsexp/cpu/reference_move.c libsexp/cpu/reference_random.c libsexp/cpu/reference_reduce.c libsexp/cpu/reference_scan.c \
   libsexp/cpu/scratch.c libsexp/cpu/threads.c libsexp/cpu/walk.c \
-  libsexp/cuda/convolution.c libsexp/cuda/device.c \
+  libsexp/cuda/convolution.c libsexp/cuda/device.c libsexp/cuda/work.c \
   libsexp/run/bind.c libsexp/run/data_arrays.c libsexp/run/data_csv.c libsexp/run/data_idx.c \
   libsexp/run/data_manifest.c libsexp/run/data_windows.c libsexp/run/dataset.c libsexp/run/diagnostics.c \
   libsexp/run/digests.c libsexp/run/encoding.c libsexp/run/evaluation.c libsexp/run/files.c libsexp/run/generating.c \
@@ -72,6 +72,8 @@ LIBSEXP_CUDA_SOURCES := \
 
 LIBSEXP_HEADERS := libsexp/sexp.h libsexp/sexp_device.h libsexp/sexp_explain.h
 PRELUDE := $(sort $(wildcard libsexp/lang/prelude/*.sexp))
+# Kernels of the CUDA device that are written by hand, in the order in which they need each other.
+KERNELS := kernels/math.h kernels/draws.h kernels/device.cuh kernels/arrays.cuh
 
 LIBCKPT_SOURCES := \
   libckpt/arrays.c libckpt/beside.c libckpt/canonical.c libckpt/checkpoint.c libckpt/checkpoint_open.c libckpt/compare.c libckpt/compare_lanes.c libckpt/copy.c libckpt/digest.c \
@@ -191,7 +193,8 @@ say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
 
 objects = $(patsubst %.c,$(O)/%.o,$(1))
 level_objects = $(foreach level,$(LEVELS),$(patsubst %.c,$(O)/%.$(level).o,$(LIBSEXP_LEVEL_SOURCES)))
-LIBSEXP_OBJECTS := $(call objects,$(LIBSEXP_SOURCES)) $(level_objects) $(if $(PRELUDE),$(O)/libsexp/lang/prelude.o)
+LIBSEXP_OBJECTS := $(call objects,$(LIBSEXP_SOURCES)) $(level_objects) $(if $(PRELUDE),$(O)/libsexp/lang/prelude.o) \
+  $(O)/libsexp/cuda/kernels.o
 LIBCKPT_OBJECTS := $(call objects,$(LIBCKPT_SOURCES))
 LIBCHOICES_OBJECTS := $(call objects,$(LIBCHOICES_SOURCES)) $(O)/libchoices/schema.o
 COMMON_OBJECTS := $(call objects,$(COMMON_SOURCES))
@@ -244,6 +247,14 @@ $(O)/libsexp/lang/prelude.c: libsexp/lang/embed.sh $(PRELUDE)
 $(O)/libsexp/lang/prelude.o: $(O)/libsexp/lang/prelude.c
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) -Ilibsexp/lang -MMD -MP -c $< -o $@
+
+$(O)/libsexp/cuda/kernels.c: libsexp/cuda/embed.sh $(KERNELS)
+	$(call say,EMBED,$@)
+	@mkdir -p $(@D)
+	$(Q)sh libsexp/cuda/embed.sh $(KERNELS) > $@
+$(O)/libsexp/cuda/kernels.o: $(O)/libsexp/cuda/kernels.c
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -Ilibsexp/cuda -MMD -MP -c $< -o $@
 
 $(O)/libchoices/schema.c: libchoices/embed.sh libchoices/schema.sql
 	$(call say,EMBED,$@)

@@ -26,6 +26,7 @@ typedef enum sx_argument_kind {
 
 typedef struct sx_argument {
   sx_argument_kind kind;
+  bool written; /* of a place: the kernel writes there */
   sx_place place;
   uint64_t bits; /* of the number, in its low bytes */
 } sx_argument;
@@ -46,6 +47,9 @@ typedef struct sx_launch {
   uint32_t grid[3], block[3], shared_bytes;
   sx_argument *arguments;
   uint32_t n_arguments;
+  /* The kernel has one parameter, a struct of the arguments, each in 8 bytes (numbers of 4 bytes: low bytes first, then
+   * zeros). */
+  bool packed;
 } sx_launch;
 
 struct sx_product;  /* product.h */
@@ -68,7 +72,7 @@ typedef struct sx_work {
 /* Kernels of one executable, by name; equal texts are one kernel. */
 typedef struct sx_kernel_source {
   const char *name; /* "group_5a1f03c2": what it is and a digest of its text */
-  const char *text; /* a __global__ function with all it needs but the prelude */
+  const char *text; /* a __global__ function with all it needs but the prelude (emit.h) */
 } sx_kernel_source;
 
 /* A plan being lowered. */
