@@ -51,9 +51,10 @@ typedef struct sx_options {
 bool sx_options_find(sx_options *options, const sx_plan *plan);
 /* Calls tell for every option of the plan with candidates. */
 bool sx_options_tell(sx_options *options, const sx_plan *plan, sx_tell_need *tell, void *context);
-/* Decides what is undecided of the plan: by the chooser, or without one (NULL) the first candidate. Nonzero: *why. */
-int sx_options_decide(sx_options *options, const sx_plan *plan, const sexp_chooser *chooser,
-                      const sx_trial_calls *trials, sexp_failure *why);
+/* Decides what is undecided of the plan: as `deciding` says, or without one (NULL) the first candidate. False: an error
+ * is in diags. */
+bool sx_options_decide(sx_options *options, const sx_plan *plan, const sx_deciding *deciding,
+                       const sx_trial_calls *trials, sx_diags *diags);
 /* For sx_lowering: the value decided under the key, NULL where there is no such option or it has no candidate. */
 const char *sx_options_value(void *options, const char *kind, const char *key);
 

@@ -14,22 +14,13 @@ typedef struct sx_convolve {
   const char *engine; /* as recorded: "engine 47 knobs 0=3" */
   sx_place x, w, y;   /* in all roles; one of them is written */
   const char *text;   /* for reports */
-  /* Filled by sx_convolve_ready. */
-  void *plan; /* cudnnBackendDescriptor_t, the session's */
+  /* Filled by sx_convolve_prepare. */
+  void *plan; /* cudnnBackendDescriptor_t */
   int64_t workspace_n_bytes;
 } sx_convolve;
 
 /* Adds the works of a NODE task that is a CONV, CONVDATA or CONVWEIGHT. */
 bool sx_lower_convolution(sx_lowering *lowering, uint32_t task);
-
-/* Makes the engine's plan; before the first run. The session lives as long as the plan is run. Errors: E-DEVICE-040 the
- * engine is not taken, E-DEVICE-015. */
-struct sx_cudnn;
-bool sx_convolve_ready(sx_convolve *convolve, struct sx_cudnn *session);
-/* Enqueues it on the handle's stream. Addresses are multiples of 16; workspace has SX_CUDNN_WORKSPACE_N_BYTES. NULL, or
- * what failed. */
-const char *sx_convolve_run(const struct sx_api *api, void *cudnn_handle, const sx_convolve *convolve, void *x, void *w,
-                            void *y, void *workspace);
 
 /* Whether the task is a convolution of a dtype and of sizes that cuDNN is asked about; its key. */
 bool sx_convolution_of(sx_convolution *convolution, const sx_plan *plan, uint32_t task);

@@ -126,20 +126,17 @@ static inline CUdeviceptr sx_address(const sx_addresses *addresses, sx_place pla
          (CUdeviceptr)place.offset;
 }
 
-/* Tells every choice that the lowered work rests on. Takes no memory of the device. */
-void sx_product_needs(sx_cuda *cuda, const sx_work *work, sx_tell_need *tell, void *context);
-void sx_convolve_needs(sx_cuda *cuda, const sx_work *work, sx_tell_need *tell, void *context);
-/* Decides its choices (sx_cuda_choose) and makes what running it takes; may raise the lowering's scratch. False: the
- * failure is kept. */
-bool sx_product_prepare(sx_lowering *lowering, sx_work *work);
-bool sx_convolve_prepare(sx_lowering *lowering, sx_work *work);
+/* Their choices are found, told and decided before a plan is lowered: sx_options of choose.h. The lowering asks for what
+ * is decided. */
+
+/* Makes what running it takes: the plan of cuDNN. False: the failure is kept. */
+bool sx_convolve_prepare(sx_cuda *cuda, sx_work *work);
 /* Enqueues it; also while a sequence is recorded. Failures are kept. */
 void sx_product_run(sx_cuda *cuda, const sx_work *work, const sx_addresses *addresses);
 void sx_convolve_run(sx_cuda *cuda, const sx_work *work, const sx_addresses *addresses);
 /* Gives back what preparing took, whether or not it succeeded. */
-void sx_product_release(sx_cuda *cuda, sx_work *work);
 void sx_convolve_release(sx_cuda *cuda, sx_work *work);
-/* How it is done, for a line of a report: "cublas f32 [M N K] transposed", "engine 47 knobs 0=3". */
+/* How it is done, for a line of a report: "768 x 3072 x 65536 n t f32, cuBLAS, split 8". */
 void sx_product_print(sx_text *text, const sx_work *work);
 void sx_convolve_print(sx_text *text, const sx_work *work);
 

@@ -33,21 +33,8 @@ typedef struct sx_product {
   sx_dtype from, to;
   sx_gemm_call *calls;
   uint32_t n_calls;
-  const char *text; /* "768 x 3072 x 65536 n t f32, cuBLAS split 8" for reports */
+  const char *text; /* "768 x 3072 x 65536 n t f32, cuBLAS, split 8" for reports */
 } sx_product;
-
-/* Enqueues the calls on the handle's stream; addresses are those of operands and result. NULL, or what failed. The
- * handle is in the modes that sx_product_modes sets. */
-struct sx_api;
-const char *sx_product_run(const struct sx_api *api, void *cublas_handle, const sx_product *product,
-                           const void *const operands[2], void *result);
-/* Pedantic math, no reduced-precision reduction, no atomics, scalars in the host's memory; the workspace is set after
- * the stream, whose setting takes it away. NULL, or what failed. */
-const char *sx_product_modes(const struct sx_api *api, void *cublas_handle, void *stream, void *workspace,
-                             size_t workspace_n_bytes);
-/* Bytes of workspace by the card's generation: 32 MiB from compute capability 90 on, else 4 MiB. A rule, not a
- * measurement: it is part of a product's bits. */
-size_t sx_product_workspace(int64_t capability);
 
 /* ---- lowering -------------------------------------------------------------------------------------------------- */
 
