@@ -53,7 +53,7 @@ SX_MATH float sx_absolute(float x) { return sx_from_bits_f32(sx_bits_f32(x) & 0x
 
 /* ---- faults -------------------------------------------------------------------------------------- */
 
-/* The node of the lowest number wins, then the lowest index (sx_fault_cell). */
-static __device__ void sx_fault(unsigned long long *cell, int number, unsigned long long at) {
-  atomicMin(cell, (unsigned long long)number << 40 | at);
+/* Of an id out of range: `cell` is that of its node, `index` where the id is in row-major order (sx_fault_cell). */
+static __device__ void sx_fault(unsigned long long *cell, unsigned long long index, int id) {
+  atomicMin(cell, (index < 0xffffffffull ? index : 0xffffffffull) << 32 | (unsigned)id);
 }

@@ -6,8 +6,7 @@
  * Failures are sticky: the first one is kept in `failure` with the call that met it, everything enqueued later does
  * nothing, and it is told where the caller has somewhere to tell it (sx_cuda_report). So code that enqueues checks
  * with sx_cuda_check and goes on, or returns.
- *
- * One run at a time: `run` is what the backend at hand (sx_cuda_backend) was made with. */
+ */
 #ifndef SX_CUDA_CUDA_H
 #define SX_CUDA_CUDA_H
 
@@ -16,14 +15,11 @@
 /* After sexp.h. */
 #include "../sexp_device.h"
 #include "api.h"
+#include "choose.h"
 #include "cudnn.h"
 #include "work.h"
 
-enum {
-  SX_CUDA_ALIGNMENT = 256,            /* of what sx_cuda_take gives */
-  SX_BLAS_WORKSPACE = 4 << 20,        /* bytes; part of what decides a product's kernel, so fixed */
-  SX_BLAS_WORKSPACE_HOPPER = 32 << 20 /* compute_90 */
-};
+enum { SX_CUDA_ALIGNMENT = 256 }; /* of what sx_cuda_take gives */
 
 typedef struct sx_cuda_failure {
   bool failed;
@@ -32,14 +28,7 @@ typedef struct sx_cuda_failure {
   char text[1024];
 } sx_cuda_failure;
 
-/* What a run gives the device; reset when a backend is made. */
-typedef struct sx_cuda_run {
-  const sexp_chooser *chooser; /* NULL: the first candidate is taken */
-  sx_arena *arena;             /* of the run */
-  SX_VEC(sexp_decision) decisions;
-} sx_cuda_run;
-
-struct sx_cubins; /* compile.h */
+struct sx_kernels; /* compile.h */
 
 typedef struct sx_cuda {
   sx_memory memory;
@@ -58,18 +47,16 @@ typedef struct sx_cuda {
   CUdeviceptr blas_workspace;
   int64_t blas_workspace_bytes;
   cudnnHandle_t cudnn;               /* on `stream`; NULL: there is no cuDNN, or portable */
+  sx_cudnn session;                  /* selects engines, makes plans; where cudnn is set */
   CUdeviceptr convolution_workspace; /* SX_CUDNN_WORKSPACE_N_BYTES; 0: no convolution has asked for it */
   CUevent begin, end;                /* of sx_cuda_time */
   int64_t timed_ns;                  /* of the device, by all timed spans until now */
 
-  struct sx_cubins *kernels; /* compiled ones, by name */
+  struct sx_kernels *kernels; /* compiled ones, by name */
   sx_cuda_failure failure;
-  const char *doing; /* "conv1/w (kernel group_5a1f03c2)": named by failures; NULL: nothing in particular */
-  sx_cuda_run run;
+  sx_options options; /* choices of the plans of the run at hand */
+  const char *doing;  /* "conv1/w (kernel group_5a1f03c2)": named by failures; NULL: nothing in particular */
 } sx_cuda;
-
-/* The device of the public handle. */
-sx_cuda *sx_cuda_of(sexp_device *device);
 
 /* ---- failures ---- */
 
@@ -105,15 +92,6 @@ CUdeviceptr sx_cuda_convolution_workspace(sx_cuda *cuda);
 void sx_cuda_time_begin(sx_cuda *cuda);
 bool sx_cuda_time_end(sx_cuda *cuda);
 
-/* ---- choices ---- */
-
-/* Asks the run's chooser (without one: the first candidate), and keeps the decision. The value lives as long as the
- * run. A decision of this kind and key that the run has taken already is taken again without asking. False: the
- * chooser's failure is kept. */
-bool sx_cuda_choose(sx_cuda *cuda, const sexp_choice *choice, const char **value);
-/* What a run of a candidate came to, from the failure that it left; forgives a want of memory and E-DEVICE-028. */
-sexp_ran sx_cuda_ran(sx_cuda *cuda);
-
 /* ---- pieces of work that are no launches: product.c and convolve.c have these ---- */
 
 /* Addresses at hand of a plan's buffers, and of the scratch. */
@@ -126,8 +104,8 @@ static inline CUdeviceptr sx_address(const sx_addresses *addresses, sx_place pla
          (CUdeviceptr)place.offset;
 }
 
-/* Their choices are found, told and decided before a plan is lowered: sx_options of choose.h. The lowering asks for what
- * is decided. */
+/* Their choices are found, told and decided before a plan is lowered: sx_options of choose.h. The lowering asks for
+ * what is decided. */
 
 /* Makes what running it takes: the plan of cuDNN. False: the failure is kept. */
 bool sx_convolve_prepare(sx_cuda *cuda, sx_work *work);

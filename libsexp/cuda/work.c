@@ -48,6 +48,11 @@ sx_work *sx_lowering_add(sx_lowering *lowering, sx_work_kind kind, uint32_t task
   return &lowering->works.items[lowering->works.n - 1];
 }
 
+uint64_t sx_lowering_fault(sx_lowering *lowering, sx_id node) {
+  SX_PUSH(lowering->arena, lowering->faults, node);
+  return lowering->faults.n - 1;
+}
+
 sx_place sx_lowering_scratch(sx_lowering *lowering, int64_t before, int64_t n_bytes) {
   int64_t begin = (before + 255) / 256 * 256;
   if (begin + n_bytes > lowering->scratch_bytes) lowering->scratch_bytes = begin + n_bytes;

@@ -79,7 +79,6 @@ typedef struct sx_kernel_source {
 typedef struct sx_lowering {
   const sx_plan *plan;
   int64_t draw_seed;
-  struct sx_cuda *cuda;                /* cuda.h; NULL: text alone is made, for a device that is not there */
   int64_t capability, multiprocessors; /* of the device */
   bool portable, patterns;
   sx_arena *arena;
