@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "../../libsexp/pass/stack.h"
+
 void graphs_init(graphs *g) {
   g->memory = sx_memory_default();
   sx_arena_init(&g->arena, &g->memory);
@@ -28,6 +30,17 @@ const char *graphs_error(graphs *g) {
   return sx_format(&g->arena, "%s %s", sx_code_describe(first->code)->code, first->message);
 }
 
+/* A refusal is an error here. */
+static sx_graph *stack(sx_graph *graph, sx_diags *diags, int64_t degree) {
+  sx_stack_refusal why;
+  sx_graph *stacked = NULL;
+  if (!sx_stack(&stacked, graph, degree, &why)) sx_error(diags, SX_E_RUN_GRAPH, why.span, "%s", why.text);
+  return stacked;
+}
+
+static sx_graph *stack_2(sx_graph *graph, sx_diags *diags) { return stack(graph, diags, 2); }
+static sx_graph *stack_3(sx_graph *graph, sx_diags *diags) { return stack(graph, diags, 3); }
+
 static const struct {
   const char *name;
   sx_pass *function;
@@ -37,6 +50,8 @@ static const struct {
     {"simplify", sx_pass_simplify, SX_STAGE_EXPANDED},
     {"cse", sx_pass_cse, SX_STAGE_EXPANDED},
     {"dce", sx_pass_dce, SX_STAGE_READY},
+    {"stack-2", stack_2, SX_STAGE_READY},
+    {"stack-3", stack_3, SX_STAGE_READY},
 };
 
 static sx_graph *apply_one(graphs *g, sx_graph *graph, const char *name, size_t length) {
