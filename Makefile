@@ -157,6 +157,15 @@ CUDA_STATE := yes ($(CUDA_HOME)/include$(if $(filter-out $(CUDA_HOME),$(CUDNN_HO
 LIBSEXP_SOURCES += $(LIBSEXP_CUDA_SOURCES)
 endif
 
+# Stand-ins for the libraries of CUDA, on which the tests run the device (tests/cudasim). Test equipment: never installed.
+CUDASIM_DRIVER_SOURCES := $(addprefix tests/cudasim/,call.c capture.c context.c copy.c foreign.c graph.c launch.c library.c \
+  memory.c module.c object.c old.c queue.c race.c refused.c results.c settings.c stream.c time.c) \
+  $(sort $(wildcard tests/cudasim/ptx*.c))
+CUDASIM_NVRTC_SOURCES := tests/cudasim/nvrtc.c
+CUDASIM_CUBLAS_SOURCES :=
+CUDASIM_CUBLASLT_SOURCES :=
+CUDASIM_CUDNN_SOURCES :=
+
 # ---- flags ---------------------------------------------------------------------------------------
 
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wundef -Wwrite-strings -Wstrict-prototypes \
@@ -230,7 +239,7 @@ $(O)/%.o: %.c
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@
-$(O)/libsexp/cuda/%.o $(O)/tests/common/cuda.o $(O)/tests/unit/test_cu%.o: INCLUDES := $(CUDA_INCLUDES)
+$(O)/libsexp/cuda/%.o $(O)/tests/cudasim/%.o $(O)/tests/common/cuda.o $(O)/tests/unit/test_cu%.o: INCLUDES := $(CUDA_INCLUDES)
 
 define level_rule
 $(O)/%.$(1).o: %.c
@@ -343,10 +352,29 @@ $(O)/tests/doubles/cudnn_old.so $(O)/tests/doubles/cudnn_lacks_finalize.so: test
 $(O)/tests/unit/test_cuda_library: | $(O)/tests/doubles/cudnn_old.so $(O)/tests/doubles/cudnn_lacks_finalize.so
 .SECONDARY:
 
+# Each library is found beside the others. $(call cudasim,name of the file,sources,libraries)
+CUDASIM := $(O)/tests/cudasim
+CUDASIM_LIBRARIES :=
+define cudasim_rule
+ifneq (,$(and $(CUDA_INCLUDES),$(2)))
+CUDASIM_LIBRARIES += $$(CUDASIM)/$(1)
+$$(CUDASIM)/$(1): $$(call objects,$(2)) tests/cudasim/exports.map $$(if $$(findstring :libcuda,$(3)),$$(CUDASIM)/libcuda.so.1)
+	$$(call say,LD,$$@)
+	$$(Q)$$(CC) $$(ALL_LDFLAGS) -shared -Wl,-soname,$(1) -Wl,-Bsymbolic -Wl,-rpath,'$$$$ORIGIN' \
+	  -Wl,--version-script=tests/cudasim/exports.map -o $$@ $$(call objects,$(2)) -L$$(CUDASIM) $(3)
+endif
+endef
+$(eval $(call cudasim_rule,libcuda.so.1,$(CUDASIM_DRIVER_SOURCES),-ljansson -lm))
+$(eval $(call cudasim_rule,libnvrtc.so.13,$(CUDASIM_NVRTC_SOURCES),-ldl))
+$(eval $(call cudasim_rule,libcublas.so.13,$(CUDASIM_CUBLAS_SOURCES),-l:libcuda.so.1 -lm))
+$(eval $(call cudasim_rule,libcublasLt.so.13,$(CUDASIM_CUBLASLT_SOURCES),-l:libcuda.so.1 -lm))
+$(eval $(call cudasim_rule,libcudnn.so.9,$(CUDASIM_CUDNN_SOURCES),-l:libcuda.so.1 -ljansson -lm -ldl))
+$(patsubst %,$(O)/tests/unit/%,$(basename $(notdir $(wildcard tests/unit/test_cudasim*.c)))): | $(CUDASIM_LIBRARIES)
+
 dependencies:
 	$(Q)sh tests/dependencies.sh $(NEED)
 
-tests: all $(UNIT_TESTS) $(TEST_PROGRAMS) $(REPLAYS)
+tests: all $(UNIT_TESTS) $(TEST_PROGRAMS) $(REPLAYS) $(CUDASIM_LIBRARIES)
 
 test: NEED := build test
 test: dependencies

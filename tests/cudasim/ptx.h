@@ -33,9 +33,9 @@ uint32_t sim_kernel_max_threads(const sim_kernel *kernel);  /* of .maxntid; 0: n
 bool sim_module_variable(const sim_module *module, const char *name, void **address, size_t *n_bytes);
 
 /* Bytes begin to end - 1. */
-typedef struct sim_range {
+typedef struct sim_span {
   uint64_t begin, end;
-} sim_range;
+} sim_span;
 
 typedef struct sim_launch {
   uint32_t grid[3], block[3], shared_bytes; /* dynamic */
@@ -44,7 +44,7 @@ typedef struct sim_launch {
   /* Whether the bytes may be read (or written): device memory. Global addresses are host addresses. When true, *range
    * is the memory around them (the whole allocation) that may be accessed in the same way until the launch ends: it is
    * not asked about again. The module's own variables are known without asking. */
-  bool (*check)(void *context, sim_range *range, uint64_t address, size_t n_bytes, bool writes);
+  bool (*check)(void *context, sim_span *range, uint64_t address, size_t n_bytes, bool writes);
   void *context;
   /* Also stop at a read of a shared byte that nobody wrote in this block, and where two threads touch a shared byte, at
    * least one of them writing, with no barrier between (of their warp, if it is the same one). Atomics race with
