@@ -135,6 +135,11 @@ MANPAGES := tools/sexpgpu/sexpgpu.1 tools/sexpgpu-checkpoint/sexpgpu-checkpoint.
   tools/sexpgpu-choices/sexpgpu-choices.1 tools/sexpgpu-doctor/sexpgpu-doctor.1 \
   tools/sexpgpu-evaluate/sexpgpu-evaluate.1 tools/sexpgpu-explain/sexpgpu-explain.1 tools/sexpgpu-run/sexpgpu-run.1
 
+# The simulator's interpreter of PTX; ptx_lanes.c once for every SIMD level.
+CUDASIM_PTX_SOURCES := tests/cudasim/ptx_convert.c tests/cudasim/ptx_decode.c tests/cudasim/ptx_memory.c \
+  tests/cudasim/ptx_module.c tests/cudasim/ptx_parse.c tests/cudasim/ptx_run.c
+CUDASIM_PTX_LEVEL_SOURCES := tests/cudasim/ptx_lanes.c
+
 # ---- CUDA ----------------------------------------------------------------------------------------
 
 # Types alone come from the headers; libraries are loaded at run time. CUDA=0 builds without, CUDA_HOME and
@@ -248,6 +253,7 @@ $(O)/%.$(1).o: %.c
 	$$(Q)$$(CC) $$(ALL_CFLAGS) $$(LEVEL_FLAGS_$(1)) -DSX_LEVEL=$(1) -MMD -MP -c $$< -o $$@
 endef
 $(foreach level,$(LEVELS),$(eval $(call level_rule,$(level))))
+$(foreach level,$(LEVELS),$(O)/tests/cudasim/ptx_lanes.$(level).o): ALL_CFLAGS += $(if $(SANITIZE),,-O3)
 
 $(O)/libsexp/lang/prelude.c: libsexp/lang/embed.sh $(PRELUDE)
 	$(call say,EMBED,$@)
@@ -342,6 +348,14 @@ $(O)/tests/%: $(O)/tests/%.o $(TEST_LINK)
 $(REPLAYS): $(O)/tests/fuzz/%: $(O)/tests/fuzz/%.o $(O)/tests/fuzz/replay.o $(TEST_LINK)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(O)/tests/fuzz/replay.o $(TEST_LINK) $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES) $(LIBS_TEST)
+
+# Programs that execute PTX themselves.
+CUDASIM_PTX_OBJECTS := $(call objects,$(CUDASIM_PTX_SOURCES) tests/cudasim/ptx_case.c) \
+  $(foreach level,$(LEVELS),$(patsubst %.c,$(O)/%.$(level).o,$(CUDASIM_PTX_LEVEL_SOURCES)))
+$(O)/tests/unit/test_cudasim_ptx: \
+  $(O)/tests/%: $(O)/tests/%.o $(CUDASIM_PTX_OBJECTS) $(TEST_LINK)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(CUDASIM_PTX_OBJECTS) $(TEST_LINK) $(LIBS_TEST) $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES) -ldl
 
 # Libraries that cannot be used, for the test of loading.
 $(O)/tests/doubles/cudnn_lacks_finalize.so: DOUBLE := -DLACKS_FINALIZE
