@@ -51,7 +51,11 @@ LIBSEXP_SOURCES := \
   libsexp/cpu/reference.c libsexp/cpu/reference_contract.c libsexp/cpu/reference_element.c libsexp/cpu/reference_index.c \
   libsexp/cpu/reference_move.c libsexp/cpu/reference_random.c libsexp/cpu/reference_reduce.c libsexp/cpu/reference_scan.c \
   libsexp/cpu/scratch.c libsexp/cpu/threads.c libsexp/cpu/walk.c \
-  libsexp/cuda/convolution.c libsexp/cuda/device.c libsexp/cuda/work.c \
+  libsexp/cuda/convolution.c libsexp/cuda/device.c libsexp/cuda/emit.c libsexp/cuda/emit_draw.c libsexp/cuda/emit_element.c \
+  libsexp/cuda/emit_group.c libsexp/cuda/emit_index.c libsexp/cuda/emit_kernel.c libsexp/cuda/emit_members.c \
+  libsexp/cuda/emit_merge.c libsexp/cuda/emit_move.c libsexp/cuda/emit_path.c libsexp/cuda/emit_reduce.c \
+  libsexp/cuda/emit_rows.c libsexp/cuda/emit_scan.c libsexp/cuda/emit_scatter.c libsexp/cuda/emit_sort.c \
+  libsexp/cuda/work.c \
   libsexp/run/bind.c libsexp/run/data_arrays.c libsexp/run/data_csv.c libsexp/run/data_idx.c \
   libsexp/run/data_manifest.c libsexp/run/data_windows.c libsexp/run/dataset.c libsexp/run/diagnostics.c \
   libsexp/run/digests.c libsexp/run/encoding.c libsexp/run/evaluation.c libsexp/run/files.c libsexp/run/generating.c \

@@ -50,6 +50,7 @@ typedef struct sx_launch {
   /* The kernel has one parameter, a struct of the arguments, each in 8 bytes (numbers of 4 bytes: low bytes first, then
    * zeros). */
   bool packed;
+  bool merges; /* arguments are places and at last n: launches of one such kernel can be one (sx_emit_merge) */
 } sx_launch;
 
 struct sx_product;  /* product.h */
