@@ -24,7 +24,7 @@ static void check_ids(sx_lowering *l, uint32_t task, sx_id id, sx_id ids, int64_
   sx_emit_fault(&e);
   sx_emit_each(&e, n);
   read_id(&e, ids, "i", limit);
-  sx_emit_add(&e, "  if (!fits) sx_fault(fault, number, i);\n");
+  sx_emit_add(&e, "  if (!fits) sx_fault(fault, i, id);\n");
   sx_emit_end_each(&e, "check_ids", n);
 }
 
@@ -61,7 +61,7 @@ void sx_emit_gather(sx_lowering *l, uint32_t task, sx_id id) {
   sx_emit_place(&e, &rest, "k", "rest");
   sx_emit_add(&e, "  %s x{};\n  if (fits) x = *(const %s *)(table + (J)id * %" PRId64 " + rest);\n", bits, bits,
               view->strides[0]);
-  sx_emit_add(&e, "  else if (k == 0) sx_fault(fault, number, row);\n  *(%s *)(out + at) = x;\n", bits);
+  sx_emit_add(&e, "  else if (k == 0) sx_fault(fault, row, id);\n  *(%s *)(out + at) = x;\n", bits);
   sx_emit_end_each(&e, "gather", fours ? n / FOUR : n);
 }
 
@@ -85,7 +85,7 @@ void sx_emit_take(sx_lowering *l, uint32_t task, sx_id id) {
   sx_emit_each(&e, n);
   read_id(&e, node->inputs[1], "i", x->dims[axis]);
   sx_emit_place(&e, &others, "i", "at");
-  sx_emit_add(&e, "  if (!fits) sx_fault(fault, number, i);\n");
+  sx_emit_add(&e, "  if (!fits) sx_fault(fault, i, id);\n");
   sx_emit_add(&e, "  out[i] = fits ? from[at + (J)id * %" PRId64 "] : (%s)0;\n", view->strides[axis], sx_emit_bits(node->dtype));
   sx_emit_end_each(&e, "take", n);
 }
@@ -105,7 +105,7 @@ void sx_emit_one_hot(sx_lowering *l, uint32_t task, sx_id id) {
   sx_emit_each(&e, n);
   sx_emit_add(&e, "  const U row = i / %" PRId64 ", k = i %% %" PRId64 ";\n", length, length);
   read_id(&e, node->inputs[0], "row", length);
-  sx_emit_add(&e, "  if (!fits && k == 0) sx_fault(fault, number, row);\n");
+  sx_emit_add(&e, "  if (!fits && k == 0) sx_fault(fault, row, id);\n");
   sx_emit_add(&e, "  out[i] = sx_made<%s>(%s(fits && k == (U)id));\n", sx_emit_type(node->dtype),
               sx_emit_register(node->dtype));
   sx_emit_end_each(&e, "one_hot", n);

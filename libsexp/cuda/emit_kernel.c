@@ -46,10 +46,8 @@ void sx_emit_i64(sx_emitter *e, const char *name, int64_t value) {
 }
 
 void sx_emit_fault(sx_emitter *e) {
-  sx_lowering *l = e->lowering;
-  if (!l->faults.n || l->faults.items[l->faults.n - 1] != e->node) SX_PUSH(l->arena, l->faults, e->node);
-  add_parameter(e, "unsigned long long *", "fault", (sx_argument){.kind = SX_ARGUMENT_FAULT, .written = true});
-  add_parameter(e, "int ", "number", (sx_argument){.kind = SX_ARGUMENT_I32, .bits = l->faults.n - 1});
+  uint64_t number = sx_lowering_fault(e->lowering, e->node);
+  add_parameter(e, "unsigned long long *", "fault", (sx_argument){.kind = SX_ARGUMENT_FAULT, .bits = number});
 }
 
 void sx_emit_add(sx_emitter *e, const char *format, ...) {

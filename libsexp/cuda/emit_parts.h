@@ -53,7 +53,7 @@ void sx_emit_input(sx_emitter *e, const char *name, sx_id id);
 /* The node's own buffer. */
 void sx_emit_output(sx_emitter *e, const char *name, sx_id id);
 void sx_emit_i64(sx_emitter *e, const char *name, int64_t value);
-/* Parameters `fault` and `number` for a node that can stop. */
+/* The parameter `fault`, the cell of a node that can stop. */
 void sx_emit_fault(sx_emitter *e);
 void sx_emit_add(sx_emitter *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Indices of the path and of n elements fit 32 bits, or the kernel is made wide. */

@@ -45,7 +45,7 @@ static void read_id(sx_emitter *e, const additions *a) {
 static void report(sx_emitter *e, const additions *a) {
   sx_emit_place(e, &a->number_line, "line", "number_line");
   sx_emit_place(e, &a->number_in, "j", "number_in");
-  sx_emit_add(e, "  sx_fault(fault, number, number_line + number_in);\n");
+  sx_emit_add(e, "  sx_fault(fault, number_line + number_in, id);\n");
 }
 
 /* Fills the keys: id and source, bad ids above all others. */
