@@ -168,8 +168,7 @@ endif
 
 # Stand-ins for the libraries of CUDA, on which the tests run the device (tests/cudasim). Test equipment: never installed.
 CUDASIM_DRIVER_SOURCES := $(addprefix tests/cudasim/,call.c capture.c context.c copy.c foreign.c graph.c launch.c library.c \
-  memory.c module.c object.c old.c queue.c race.c refused.c results.c settings.c stream.c time.c) \
-  $(sort $(wildcard tests/cudasim/ptx*.c))
+  memory.c module.c object.c old.c queue.c race.c refused.c results.c settings.c stream.c time.c)
 CUDASIM_NVRTC_SOURCES := tests/cudasim/nvrtc.c
 CUDASIM_CUBLAS_SOURCES :=
 CUDASIM_CUBLASLT_SOURCES :=
@@ -354,12 +353,13 @@ $(REPLAYS): $(O)/tests/fuzz/%: $(O)/tests/fuzz/%.o $(O)/tests/fuzz/replay.o $(TE
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(O)/tests/fuzz/replay.o $(TEST_LINK) $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES) $(LIBS_TEST)
 
 # Programs that execute PTX themselves.
-CUDASIM_PTX_OBJECTS := $(call objects,$(CUDASIM_PTX_SOURCES) tests/cudasim/ptx_case.c) \
+CUDASIM_PTX_OBJECTS := $(call objects,$(CUDASIM_PTX_SOURCES)) \
   $(foreach level,$(LEVELS),$(patsubst %.c,$(O)/%.$(level).o,$(CUDASIM_PTX_LEVEL_SOURCES)))
+PTX_CASE := $(O)/tests/cudasim/ptx_case.o $(CUDASIM_PTX_OBJECTS)
 $(O)/tests/unit/test_cudasim_ptx: \
-  $(O)/tests/%: $(O)/tests/%.o $(CUDASIM_PTX_OBJECTS) $(TEST_LINK)
+  $(O)/tests/%: $(O)/tests/%.o $(PTX_CASE) $(TEST_LINK)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(CUDASIM_PTX_OBJECTS) $(TEST_LINK) $(LIBS_TEST) $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES) -ldl
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(PTX_CASE) $(TEST_LINK) $(LIBS_TEST) $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES) -ldl
 
 # Libraries that cannot be used, for the test of loading.
 $(O)/tests/doubles/cudnn_lacks_finalize.so: DOUBLE := -DLACKS_FINALIZE
@@ -370,19 +370,19 @@ $(O)/tests/doubles/cudnn_old.so $(O)/tests/doubles/cudnn_lacks_finalize.so: test
 $(O)/tests/unit/test_cuda_library: | $(O)/tests/doubles/cudnn_old.so $(O)/tests/doubles/cudnn_lacks_finalize.so
 .SECONDARY:
 
-# Each library is found beside the others. $(call cudasim,name of the file,sources,libraries)
+# Each library is found beside the others. $(call cudasim,name of the file,sources,libraries,more objects)
 CUDASIM := $(O)/tests/cudasim
 CUDASIM_LIBRARIES :=
 define cudasim_rule
 ifneq (,$(and $(CUDA_INCLUDES),$(2)))
 CUDASIM_LIBRARIES += $$(CUDASIM)/$(1)
-$$(CUDASIM)/$(1): $$(call objects,$(2)) tests/cudasim/exports.map $$(if $$(findstring :libcuda,$(3)),$$(CUDASIM)/libcuda.so.1)
+$$(CUDASIM)/$(1): $$(call objects,$(2)) $(4) tests/cudasim/exports.map $$(if $$(findstring :libcuda,$(3)),$$(CUDASIM)/libcuda.so.1)
 	$$(call say,LD,$$@)
 	$$(Q)$$(CC) $$(ALL_LDFLAGS) -shared -Wl,-soname,$(1) -Wl,-Bsymbolic -Wl,-rpath,'$$$$ORIGIN' \
-	  -Wl,--version-script=tests/cudasim/exports.map -o $$@ $$(call objects,$(2)) -L$$(CUDASIM) $(3)
+	  -Wl,--version-script=tests/cudasim/exports.map -o $$@ $$(call objects,$(2)) $(4) -L$$(CUDASIM) $(3)
 endif
 endef
-$(eval $(call cudasim_rule,libcuda.so.1,$(CUDASIM_DRIVER_SOURCES),-ljansson -lm))
+$(eval $(call cudasim_rule,libcuda.so.1,$(CUDASIM_DRIVER_SOURCES),-ljansson -lm,$(CUDASIM_PTX_OBJECTS)))
 $(eval $(call cudasim_rule,libnvrtc.so.13,$(CUDASIM_NVRTC_SOURCES),-ldl))
 $(eval $(call cudasim_rule,libcublas.so.13,$(CUDASIM_CUBLAS_SOURCES),-l:libcuda.so.1 -lm))
 $(eval $(call cudasim_rule,libcublasLt.so.13,$(CUDASIM_CUBLASLT_SOURCES),-l:libcuda.so.1 -lm))

@@ -78,7 +78,7 @@ static void take_register(sim_reader *r, raw_operand *raw) {
   else if (find_special(r, name, &raw->operand))
     raw->width = 4;
   else
-    sim_refuse(r, "no register %.*s", (int)name.n, name.at);
+    sim_parse_refuse(r, "no register %.*s", (int)name.n, name.at);
 }
 
 static void take_number(sim_reader *r, raw_operand *raw) {
@@ -92,7 +92,7 @@ static void take_number(sim_reader *r, raw_operand *raw) {
   raw->kind = RAW_FLOAT;
   raw->width = is_f32 ? 4 : 8;
   raw->value = strtoull(r->at + 2, &end, 16);
-  if (end != r->at + 2 + 2 * raw->width) sim_refuse(r, "not a number: \"%.20s\"", r->at);
+  if (end != r->at + 2 + 2 * raw->width) sim_parse_refuse(r, "not a number: \"%.20s\"", r->at);
   r->at = end;
 }
 
@@ -101,7 +101,7 @@ static void take_vector(sim_reader *r, raw_operand *raw) {
   raw_operand elements[SIM_MOST_VECTOR] = {0};
   raw->kind = RAW_VECTOR;
   do {
-    if (raw->n == SIM_MOST_VECTOR) sim_refuse(r, "a vector of more than %d", SIM_MOST_VECTOR);
+    if (raw->n == SIM_MOST_VECTOR) sim_parse_refuse(r, "a vector of more than %d", SIM_MOST_VECTOR);
     raw_operand *element = &elements[raw->n++];
     char c = sim_peek(r);
     if (c == '-' || (c >= '0' && c <= '9'))
@@ -109,11 +109,11 @@ static void take_vector(sim_reader *r, raw_operand *raw) {
     else
       take_register(r, element);
     if (element->kind == RAW_REGISTER && raw->width && element->width != raw->width)
-      sim_refuse(r, "a vector of several widths");
+      sim_parse_refuse(r, "a vector of several widths");
     if (element->kind == RAW_REGISTER) raw->width = element->width;
   } while (sim_take(r, ','));
   sim_expect(r, '}');
-  if (raw->width == 0) sim_refuse(r, "a vector without a register");
+  if (raw->width == 0) sim_parse_refuse(r, "a vector without a register");
   for (uint32_t i = 0; i < raw->n; i++) {
     bool is_register = elements[i].kind == RAW_REGISTER || elements[i].kind == RAW_SINK;
     raw->list[i] = is_register ? elements[i].operand : sim_constant_operand(r, elements[i].value, raw->width);
@@ -155,7 +155,7 @@ static void take_operand(sim_reader *r, raw_operand *raw) {
 
 static void take_operands(instruction *in) {
   while (sim_peek(in->r) != ';') {
-    if (in->n == MOST_OPERANDS) sim_refuse(in->r, "more than %d operands", MOST_OPERANDS);
+    if (in->n == MOST_OPERANDS) sim_parse_refuse(in->r, "more than %d operands", MOST_OPERANDS);
     take_operand(in->r, &in->operands[in->n++]);
     if (!sim_take(in->r, ',')) break;
   }
@@ -163,7 +163,7 @@ static void take_operands(instruction *in) {
 }
 
 _Noreturn static void unknown(instruction *in) {
-  sim_refuse(in->r, "instruction %.*s with %zu operands is not known", (int)in->opcode.n, in->opcode.at, in->n);
+  sim_parse_refuse(in->r, "instruction %.*s with %zu operands is not known", (int)in->opcode.n, in->opcode.at, in->n);
 }
 
 /* An operand that is read, of so many bytes. */
@@ -175,8 +175,8 @@ static sim_operand source(instruction *in, size_t i, uint8_t width) {
   switch (raw->kind) {
     case RAW_REGISTER: {
       if (raw->width != width || raw->value)
-        sim_refuse(r, "%.*s: operand %zu has %d bytes where %d belong", (int)in->opcode.n, in->opcode.at, i, raw->width,
-                   width);
+        sim_parse_refuse(r, "%.*s: operand %zu has %d bytes where %d belong", (int)in->opcode.n, in->opcode.at, i,
+                         raw->width, width);
       if (!raw->is_negated) return raw->operand;
       sim_op *op = sim_add_op(r, SIM_LANES); /* !%p */
       op->function = sim_lane_find("not.pred", 8)->function;
@@ -187,7 +187,7 @@ static sim_operand source(instruction *in, size_t i, uint8_t width) {
       return negated;
     }
     case RAW_FLOAT:
-      if (raw->width != width) sim_refuse(r, "operand %zu has %d bytes where %d belong", i, raw->width, width);
+      if (raw->width != width) sim_parse_refuse(r, "operand %zu has %d bytes where %d belong", i, raw->width, width);
       return sim_constant_operand(r, raw->value, width);
     case RAW_VALUE:
       return sim_constant_operand(r, raw->value, width);
@@ -197,7 +197,7 @@ static sim_operand source(instruction *in, size_t i, uint8_t width) {
       if (sim_find_param(r, raw->name, &offset)) return sim_constant_operand(r, offset + raw->value, width);
       sim_variable *variable = sim_find_variable(r, raw->name);
       if (variable) return sim_variable_operand(r, variable, raw->value, width);
-      sim_refuse(r, "no name %.*s", (int)raw->name.n, raw->name.at);
+      sim_parse_refuse(r, "no name %.*s", (int)raw->name.n, raw->name.at);
     }
     default:
       unknown(in);
@@ -211,8 +211,8 @@ static sim_operand destination(instruction *in, size_t i, uint8_t width) {
   if (raw->kind == RAW_SINK) return sim_new_register(in->r, width);
   if (raw->kind != RAW_REGISTER) unknown(in);
   if (raw->width != width)
-    sim_refuse(in->r, "%.*s: its result has %d bytes where %d belong", (int)in->opcode.n, in->opcode.at, raw->width,
-               width);
+    sim_parse_refuse(in->r, "%.*s: its result has %d bytes where %d belong", (int)in->opcode.n, in->opcode.at,
+                     raw->width, width);
   return raw->operand;
 }
 
@@ -355,12 +355,12 @@ static void set_address(instruction *in, sim_op *op, size_t i) {
   } else if (raw->kind == RAW_VALUE) {
     op->a = sim_constant_operand(r, 0, 8);
   } else if (raw->kind == RAW_NAME && sim_find_param(r, raw->name, &offset)) {
-    if (op->space != SIM_PARAM) sim_refuse(r, "%.*s is a parameter", (int)raw->name.n, raw->name.at);
+    if (op->space != SIM_PARAM) sim_parse_refuse(r, "%.*s is a parameter", (int)raw->name.n, raw->name.at);
     op->a = sim_constant_operand(r, offset, 8);
   } else if (raw->kind == RAW_NAME) {
     sim_variable *variable = sim_find_variable(r, raw->name);
     if (!variable || variable->space != op->space)
-      sim_refuse(r, "no variable %.*s there", (int)raw->name.n, raw->name.at);
+      sim_parse_refuse(r, "no variable %.*s there", (int)raw->name.n, raw->name.at);
     op->a = sim_variable_operand(r, variable, 0, 8);
   } else {
     unknown(in);
@@ -416,7 +416,7 @@ static void decode_atomic(instruction *in) {
       unknown(in);
   }
   if (op.type.kind >= SIM_FLOAT)
-    sim_refuse(in->r, "%.*s: no order of its sum is fixed", (int)in->opcode.n, in->opcode.at);
+    sim_parse_refuse(in->r, "%.*s: no order of its sum is fixed", (int)in->opcode.n, in->opcode.at);
   size_t at = has_result ? 1 : 0, n = at + 2 + (op.mode == SIM_COMPARE);
   if (op.type.size < 4 || op.mode > SIM_DECREMENT || in->n != n) unknown(in);
   sim_operand d = has_result ? destination(in, 0, op.type.size) : SIM_NONE;
@@ -558,7 +558,9 @@ static void decode_trap(instruction *in) {
 
 static void decode_nothing(instruction *in) { sim_add_op(in->r, SIM_NOTHING); }
 
-static void decode_call(instruction *in) { sim_refuse(in->r, "a call: everything a kernel calls must be inlined"); }
+static void decode_call(instruction *in) {
+  sim_parse_refuse(in->r, "a call: everything a kernel calls must be inlined");
+}
 
 /* bar.sync a; bar.warp.sync mask; bar.red.op d, a, p; barrier.sync likewise. */
 static void decode_barrier(instruction *in) {
@@ -569,12 +571,12 @@ static void decode_barrier(instruction *in) {
     sim_operand mask = source(in, 0, 4);
     sim_add_op(in->r, SIM_WARP_BARRIER)->e = mask;
   } else if (sim_word_is(in->parts[at], "sync")) {
-    if (in->n != 1) sim_refuse(in->r, "a barrier of a part of the block");
+    if (in->n != 1) sim_parse_refuse(in->r, "a barrier of a part of the block");
     sim_add_op(in->r, SIM_BARRIER)->mode = SIM_NO_MODE;
   } else if (sim_word_is(in->parts[at], "red")) {
     uint8_t mode = SIM_NO_MODE;
     if (++at == in->n_parts || !mode_of(in->parts[at], &mode)) unknown(in);
-    if (in->n != 3) sim_refuse(in->r, "a barrier of a part of the block");
+    if (in->n != 3) sim_parse_refuse(in->r, "a barrier of a part of the block");
     sim_operand a = source(in, 2, 4), d = destination(in, 0, 4);
     sim_op *op = sim_add_op(in->r, SIM_BARRIER);
     op->mode = mode == SIM_AND ? SIM_ALL_OF : mode == SIM_OR ? SIM_ANY_OF : mode;

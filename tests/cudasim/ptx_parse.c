@@ -26,7 +26,7 @@ static void *list_keep(sim_list *list, size_t size) { /* a copy of the items, at
   return items;
 }
 
-void sim_refuse(sim_reader *r, const char *format, ...) {
+void sim_parse_refuse(sim_reader *r, const char *format, ...) {
   int n = snprintf(r->problem, r->n_problem, "PTX line %u%s%s: ", r->line, r->kernel ? ", kernel " : "",
                    r->kernel ? r->kernel->name : "");
   if (n > 0 && (size_t)n < r->n_problem) {
@@ -64,7 +64,7 @@ bool sim_take(sim_reader *r, char c) {
 }
 
 void sim_expect(sim_reader *r, char c) {
-  if (!sim_take(r, c)) sim_refuse(r, "'%c' expected before \"%.20s\"", c, r->at);
+  if (!sim_take(r, c)) sim_parse_refuse(r, "'%c' expected before \"%.20s\"", c, r->at);
 }
 
 static bool is_word(const char *at) {
@@ -85,7 +85,7 @@ sim_word sim_take_word(sim_reader *r) {
       break;
   }
   word.n = (size_t)(r->at - word.at);
-  if (word.n == 0) sim_refuse(r, "a word expected before \"%.20s\"", r->at);
+  if (word.n == 0) sim_parse_refuse(r, "a word expected before \"%.20s\"", r->at);
   return word;
 }
 
@@ -94,7 +94,7 @@ uint64_t sim_take_integer(sim_reader *r) {
   sim_peek(r);
   char *end;
   uint64_t value = strtoull(r->at, &end, 0);
-  if (end == r->at) sim_refuse(r, "a number expected before \"%.20s\"", r->at);
+  if (end == r->at) sim_parse_refuse(r, "a number expected before \"%.20s\"", r->at);
   if (*end == 'U') end++;
   r->at = end;
   return is_negative ? 0 - value : value;
@@ -106,7 +106,7 @@ bool sim_words_equal(sim_word a, sim_word b) { return a.n == b.n && memcmp(a.at,
 
 void sim_skip_past(sim_reader *r, char c) {
   while (sim_peek(r) != c) {
-    if (!*r->at) sim_refuse(r, "'%c' expected before the end", c);
+    if (!*r->at) sim_parse_refuse(r, "'%c' expected before the end", c);
     r->at++;
   }
   r->at++;
@@ -175,7 +175,7 @@ static void keep_constants(sim_reader *r) {
 /* .reg was taken. */
 static void read_registers(sim_reader *r) {
   uint8_t width = type_size(sim_take_word(r));
-  if (width == 0) sim_refuse(r, "registers of an unknown type");
+  if (width == 0) sim_parse_refuse(r, "registers of an unknown type");
   width = width == 1 ? 2 : width;
   do {
     sim_declared *declared = sim_list_add(&r->declared, sizeof *declared);
@@ -185,7 +185,7 @@ static void read_registers(sim_reader *r) {
     declared->first = r->kernel->n_units;
     if (sim_take(r, '<')) {
       declared->n = (uint32_t)sim_take_integer(r);
-      if (declared->n == 0 || declared->n > 1000000) sim_refuse(r, "%u registers are declared", declared->n);
+      if (declared->n == 0 || declared->n > 1000000) sim_parse_refuse(r, "%u registers are declared", declared->n);
       sim_expect(r, '>');
     }
     r->kernel->n_units += declared->units * (declared->n ? declared->n : 1);
@@ -240,7 +240,7 @@ static uint64_t take_bits(sim_reader *r, uint8_t size) {
     r->at = end;
     return bits;
   }
-  if (c != '-' && (c < '0' || c > '9')) sim_refuse(r, "a variable that starts as something other than numbers");
+  if (c != '-' && (c < '0' || c > '9')) sim_parse_refuse(r, "a variable that starts as something other than numbers");
   return sim_take_integer(r);
 }
 
@@ -249,7 +249,7 @@ static void read_values(sim_reader *r, sim_variable *variable, uint8_t size) {
   size_t n = 0;
   do {
     uint64_t bits = take_bits(r, size);
-    if (++n * size > variable->n_bytes) sim_refuse(r, "more values than the variable has");
+    if (++n * size > variable->n_bytes) sim_parse_refuse(r, "more values than the variable has");
     memcpy(variable->owned + (n - 1) * size, &bits, size);
   } while (is_list && sim_take(r, ','));
   if (is_list) sim_expect(r, '}');
@@ -265,9 +265,9 @@ static void read_variable(sim_reader *r, sim_space space, bool is_extern) {
     word = sim_take_word(r);
   }
   uint8_t size = type_size(word);
-  if (size == 0) sim_refuse(r, "a variable of type %.*s", (int)word.n, word.at);
+  if (size == 0) sim_parse_refuse(r, "a variable of type %.*s", (int)word.n, word.at);
   if (variable->alignment == 0) variable->alignment = size;
-  if (variable->alignment > 64) sim_refuse(r, "an alignment of %zu", variable->alignment);
+  if (variable->alignment > 64) sim_parse_refuse(r, "an alignment of %zu", variable->alignment);
   word = sim_take_word(r);
   variable->name = word.at;
   variable->n_name = word.n;
@@ -278,7 +278,7 @@ static void read_variable(sim_reader *r, sim_space space, bool is_extern) {
     sim_expect(r, ']');
   }
   if (variable->is_dynamic != is_extern || (is_extern && space != SIM_SHARED) || variable->n_bytes > 1u << 30)
-    sim_refuse(r, "%.*s is external, or of no size or of too many bytes", (int)word.n, word.at);
+    sim_parse_refuse(r, "%.*s is external, or of no size or of too many bytes", (int)word.n, word.at);
   if (space == SIM_GLOBAL || space == SIM_CONST) {
     variable->owned = aligned_alloc(64, align_up(variable->n_bytes + 1, 64));
     if (!variable->owned) abort();
@@ -289,7 +289,7 @@ static void read_variable(sim_reader *r, sim_space space, bool is_extern) {
     r->kernel->local_n_bytes = (uint32_t)(variable->address + variable->n_bytes);
   }
   if (sim_take(r, '=')) {
-    if (!variable->owned) sim_refuse(r, "%.*s has values", (int)word.n, word.at);
+    if (!variable->owned) sim_parse_refuse(r, "%.*s has values", (int)word.n, word.at);
     read_values(r, variable, size);
   }
   sim_expect(r, ';');
@@ -301,7 +301,8 @@ sim_op *sim_add_op(sim_reader *r, sim_code code) {
   sim_op *op = sim_list_add(&r->ops, sizeof *op);
   *op = (sim_op){.code = (uint8_t)code, .guard = SIM_NONE, .d = SIM_NONE, .line = r->line};
   if (r->guard.n) {
-    if (!sim_find_register(r, r->guard, &op->guard)) sim_refuse(r, "no predicate %.*s", (int)r->guard.n, r->guard.at);
+    if (!sim_find_register(r, r->guard, &op->guard))
+      sim_parse_refuse(r, "no predicate %.*s", (int)r->guard.n, r->guard.at);
     op->is_negated = r->guard_is_negated;
   }
   return op;
@@ -331,7 +332,7 @@ static void read_branch_targets(sim_reader *r, sim_label *label) {
 
 /* Its colon was taken. */
 static void read_label(sim_reader *r, sim_word name) {
-  if (find_label(r, name)) sim_refuse(r, "label %.*s twice", (int)name.n, name.at);
+  if (find_label(r, name)) sim_parse_refuse(r, "label %.*s twice", (int)name.n, name.at);
   uint32_t *bucket = &r->label_buckets[bucket_of(name.at, name.n)];
   sim_label *label = sim_list_add(&r->labels, sizeof *label);
   *label = (sim_label){.name = name, .op = (uint32_t)r->ops.n, .next = *bucket};
@@ -349,7 +350,7 @@ static void set_targets(sim_reader *r) {
     const sim_label *label = find_label(r, fixup->name);
     r->line = fixup->line;
     if (!label || fixup->is_table != (label->n_entries > 0))
-      sim_refuse(r, "no label %.*s to branch to", (int)fixup->name.n, fixup->name.at);
+      sim_parse_refuse(r, "no label %.*s to branch to", (int)fixup->name.n, fixup->name.at);
     if (fixup->is_entry) {
       ((uint32_t *)r->targets.items)[fixup->at] = label->op;
     } else {
@@ -375,7 +376,7 @@ bool sim_find_param(sim_reader *r, sim_word name, uint64_t *offset) {
 static void read_param(sim_reader *r) {
   uint64_t alignment = 0;
   sim_word word = sim_take_word(r);
-  if (!sim_word_is(word, ".param")) sim_refuse(r, ".param expected, not %.*s", (int)word.n, word.at);
+  if (!sim_word_is(word, ".param")) sim_parse_refuse(r, ".param expected, not %.*s", (int)word.n, word.at);
   uint8_t size = 0;
   for (word = sim_take_word(r); word.at[0] == '.'; word = sim_take_word(r)) {
     if (sim_word_is(word, ".align")) {
@@ -385,14 +386,14 @@ static void read_param(sim_reader *r) {
       size = type_size(word);
     }
   }
-  if (size == 0) sim_refuse(r, "a parameter of no known type");
+  if (size == 0) sim_parse_refuse(r, "a parameter of no known type");
   sim_param *param = sim_list_add(&r->params, sizeof *param);
   *(sim_word *)sim_list_add(&r->param_names, sizeof(sim_word)) = word;
   param->n_bytes = size;
   if (sim_take(r, '[')) {
     param->n_bytes = (size_t)sim_take_integer(r) * size;
     sim_expect(r, ']');
-    if (param->n_bytes > 32764) sim_refuse(r, "a parameter of %zu bytes", param->n_bytes);
+    if (param->n_bytes > 32764) sim_parse_refuse(r, "a parameter of %zu bytes", param->n_bytes);
   }
   param->offset = (size_t)align_up(r->kernel->params_n_bytes, alignment ? alignment : size);
   r->kernel->params_n_bytes = param->offset + param->n_bytes;
@@ -404,7 +405,7 @@ static void read_bounds(sim_reader *r) {
     sim_word word = sim_take_word(r);
     bool is_most = sim_word_is(word, ".maxntid") || sim_word_is(word, ".reqntid");
     if (!is_most && !sim_word_is(word, ".minnctapersm") && !sim_word_is(word, ".maxnreg"))
-      sim_refuse(r, "a kernel that is %.*s", (int)word.n, word.at);
+      sim_parse_refuse(r, "a kernel that is %.*s", (int)word.n, word.at);
     uint64_t product = 1;
     do product *= sim_take_integer(r);
     while (sim_take(r, ','));
@@ -422,7 +423,7 @@ static void read_directive(sim_reader *r, sim_word word) {
   else if (sim_word_is(word, ".pragma") || sim_word_is(word, ".noreturn"))
     sim_skip_past(r, ';');
   else
-    sim_refuse(r, "%.*s inside a kernel", (int)word.n, word.at);
+    sim_parse_refuse(r, "%.*s inside a kernel", (int)word.n, word.at);
 }
 
 static void read_statement(sim_reader *r) {
@@ -447,7 +448,7 @@ static void read_body(sim_reader *r) {
   sim_expect(r, '{');
   for (;;) {
     if (sim_take(r, '{')) {
-      if (depth == DEEPEST) sim_refuse(r, "more than %d braces in one another", DEEPEST);
+      if (depth == DEEPEST) sim_parse_refuse(r, "more than %d braces in one another", DEEPEST);
       n_declared[depth++] = r->declared.n;
     } else if (sim_take(r, '}')) {
       if (depth == 0) return;
@@ -518,9 +519,9 @@ static void read_module_item(sim_reader *r, sim_word word) {
   else if (sim_word_is(word, ".shared"))
     read_variable(r, SIM_SHARED, is_extern);
   else if (sim_word_is(word, ".func"))
-    sim_refuse(r, "a function: everything a kernel calls must be inlined");
+    sim_parse_refuse(r, "a function: everything a kernel calls must be inlined");
   else
-    sim_refuse(r, "%.*s is not known", (int)word.n, word.at);
+    sim_parse_refuse(r, "%.*s is not known", (int)word.n, word.at);
   r->n_module_variables = r->variables.n;
 }
 
@@ -533,13 +534,13 @@ static void read_module(sim_reader *r) {
       sim_word value = sim_take_word(r);
       while (sim_take(r, ',')) sim_take_word(r);
       if (sim_word_is(word, ".address_size") && !sim_word_is(value, "64"))
-        sim_refuse(r, "addresses of other than 64 bits");
+        sim_parse_refuse(r, "addresses of other than 64 bits");
     } else {
-      if (!has_version) sim_refuse(r, ".version expected first");
+      if (!has_version) sim_parse_refuse(r, ".version expected first");
       read_module_item(r, word);
     }
   }
-  if (!has_version) sim_refuse(r, "no .version: this is not PTX");
+  if (!has_version) sim_parse_refuse(r, "no .version: this is not PTX");
 }
 
 static bool read_all(sim_reader *r) {

@@ -73,7 +73,7 @@ typedef struct sim_reader {
 } sim_reader;
 
 /* Does not return. The line of the text is told with it. */
-_Noreturn void sim_refuse(sim_reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void sim_parse_refuse(sim_reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- words ---- */
 
