@@ -2,6 +2,7 @@
  *
  * C++ for NVRTC, after math.h and draws.h. A value in a register is a float (of f32, bf16, f16) or an int (of i32, u8,
  * bool). Nothing here contracts, approximates or adds floats by atomics. */
+#pragma nv_diag_suppress 177 /* a unit uses some of it */
 
 struct sx_bf16 {
   unsigned short bits;
@@ -20,13 +21,17 @@ SX_MATH float sx_get(sx_f16 x) { return sx_f32_from_f16(x.bits); }
 SX_MATH int sx_get(int x) { return x; }
 SX_MATH int sx_get(sx_byte x) { return x; }
 
-template <typename T> SX_MATH T sx_made(float x);
-template <typename T> SX_MATH T sx_made(int x);
-template <> SX_MATH float sx_made<float>(float x) { return x; }
-template <> SX_MATH sx_bf16 sx_made<sx_bf16>(float x) { return {sx_bf16_from_f32(x)}; }
-template <> SX_MATH sx_f16 sx_made<sx_f16>(float x) { return {sx_f16_from_f32(x)}; }
-template <> SX_MATH int sx_made<int>(int x) { return x; }
-template <> SX_MATH sx_byte sx_made<sx_byte>(int x) { return (sx_byte)x; }
+/* The type's own way of holding a register's value. */
+SX_MATH void sx_put(float *to, float x) { *to = x; }
+SX_MATH void sx_put(sx_bf16 *to, float x) { to->bits = sx_bf16_from_f32(x); }
+SX_MATH void sx_put(sx_f16 *to, float x) { to->bits = sx_f16_from_f32(x); }
+SX_MATH void sx_put(int *to, int x) { *to = x; }
+SX_MATH void sx_put(sx_byte *to, int x) { *to = (sx_byte)x; }
+template <typename T, typename V> SX_MATH T sx_made(V x) {
+  T made;
+  sx_put(&made, x);
+  return made;
+}
 
 /* As an element of the type holds it. */
 template <typename T> SX_MATH float sx_rounded(float x) { return sx_get(sx_made<T>(x)); }

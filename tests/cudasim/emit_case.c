@@ -12,16 +12,16 @@
 
 /* ---- lowering ------------------------------------------------------------------------------------- */
 
-void emit_lower(emit_case *c, const char *name, planned *planned, bool fuse, bool reuse, bool merge) {
-  c->planned = planned;
+void emit_lower(emit_case *c, const char *name, planned *graph, bool fuse, bool reuse, bool merge) {
+  c->planned = graph;
   c->name = name;
-  c->plan = planned_plan(planned, fuse, reuse);
+  c->plan = planned_plan(graph, fuse, reuse);
   c->lowering = (sx_lowering){.plan = c->plan,
                               .draw_seed = EMIT_DRAW_SEED,
                               .capability = 80,
                               .multiprocessors = 108,
                               .patterns = merge,
-                              .arena = &planned->arena};
+                              .arena = &graph->arena};
   for (uint32_t t = 0; t < c->plan->tasks.n; t++)
     if (!sx_emit_task(&c->lowering, t))
       sx_lowering_add(&c->lowering, SX_WORK_PRODUCT, t, c->plan->tasks.items[t].nodes[0]);

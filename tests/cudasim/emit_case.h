@@ -21,8 +21,8 @@ typedef struct emit_case {
 
 enum { EMIT_DRAW_SEED = 7 };
 
-/* Takes the graph. What must be given is the name; planned is freed by emit_free. */
-void emit_lower(emit_case *c, const char *name, planned *planned, bool fuse, bool reuse, bool merge);
+/* Takes the graph. What must be given is the name; it is freed by emit_free. */
+void emit_lower(emit_case *c, const char *name, planned *graph, bool fuse, bool reuse, bool merge);
 void emit_free(emit_case *c);
 
 /* Texts of the kernels of all cases, each once, after the prelude; owned by the caller. */

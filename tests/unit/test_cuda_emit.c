@@ -22,7 +22,7 @@ enum { BATCH = 8 };
 static void test_random_graphs(void **state) {
   (void)state;
   const char *from = getenv("SEED");
-  uint64_t first = from ? strtoull(from, NULL, 10) : 1, last = from ? first + 1 : 33;
+  uint64_t first = from ? strtoull(from, NULL, 10) : 1, last = from ? first + (getenv("N") ? strtoull(getenv("N"), NULL, 10) : 1) : 33;
   for (uint64_t seed = first; seed < last; seed += BATCH) {
     emit_case cases[BATCH] = {0};
     static char names[BATCH][64];
