@@ -255,6 +255,15 @@ def a_server_killed_during_an_upload_is_waited_for(folder):
         check_whole(f"killed-{i}/step-2")
 
 
+def settled(place):
+    """What is at the place once the server has done what a killed tool asked last."""
+    before = None
+    while (there := CLIENT.list(BUCKET, place + "/")) != before:
+        before = there
+        time.sleep(0.2)
+    return there
+
+
 @storage
 def a_tool_killed_at_any_moment_leaves_nothing_wrong(folder):
     path = write(folder, "large.sexp", LARGE.format(4))
@@ -279,7 +288,7 @@ def a_tool_killed_at_any_moment_leaves_nothing_wrong(folder):
         except subprocess.TimeoutExpired:
             process.kill()
         process.wait()
-        there = CLIENT.list(BUCKET, place + "/")
+        there = settled(place)
         unfinished = CLIENT.uploads(BUCKET, place + "/")
         whole = [key for key in there if key.endswith("/experiment.json")]
         for key in whole:

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -286,5 +287,6 @@ static void with_rollback(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test_setup(with_write_ahead, store_test_empty),
                                      cmocka_unit_test_setup(with_rollback, store_test_empty)};
+  setpriority(PRIO_PROCESS, 0, 10); /* other suites go on beside it */
   return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }
