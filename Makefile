@@ -170,9 +170,9 @@ endif
 CUDASIM_DRIVER_SOURCES := $(addprefix tests/cudasim/,call.c capture.c context.c copy.c foreign.c graph.c launch.c library.c \
   memory.c module.c object.c old.c queue.c race.c refused.c results.c settings.c stream.c time.c)
 CUDASIM_NVRTC_SOURCES := tests/cudasim/nvrtc.c
-CUDASIM_CUBLAS_SOURCES :=
-CUDASIM_CUBLASLT_SOURCES :=
-CUDASIM_CUDNN_SOURCES :=
+CUDASIM_CUBLAS_SOURCES := $(addprefix tests/cudasim/,fold.c mathlib.c gemm.c cublas.c)
+CUDASIM_CUBLASLT_SOURCES := $(addprefix tests/cudasim/,fold.c mathlib.c gemm.c cublaslt.c)
+CUDASIM_CUDNN_SOURCES := $(addprefix tests/cudasim/,fold.c mathlib.c convolve.c cudnn.c cudnn_real.c)
 
 # ---- flags ---------------------------------------------------------------------------------------
 
@@ -247,7 +247,8 @@ $(O)/%.o: %.c
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@
-$(O)/libsexp/cuda/%.o $(O)/tests/cudasim/%.o $(O)/tests/common/cuda.o $(O)/tests/unit/test_cu%.o: INCLUDES := $(CUDA_INCLUDES)
+$(O)/libsexp/cuda/%.o $(O)/tests/cudasim/%.o $(O)/tests/common/cuda.o $(O)/tests/common/mathlib.o $(O)/tests/unit/test_cu%.o: INCLUDES := $(CUDA_INCLUDES)
+$(O)/tests/cudasim/cudnn_real.o: INCLUDES := $(CUDA_INCLUDES) -DSIM_CUDNN_HOME='"$(CUDNN_HOME)"'
 
 define level_rule
 $(O)/%.$(1).o: %.c
@@ -385,7 +386,7 @@ endef
 $(eval $(call cudasim_rule,libcuda.so.1,$(CUDASIM_DRIVER_SOURCES),-ljansson -lm,$(CUDASIM_PTX_OBJECTS)))
 $(eval $(call cudasim_rule,libnvrtc.so.13,$(CUDASIM_NVRTC_SOURCES),-ldl))
 $(eval $(call cudasim_rule,libcublas.so.13,$(CUDASIM_CUBLAS_SOURCES),-l:libcuda.so.1 -lm))
-$(eval $(call cudasim_rule,libcublasLt.so.13,$(CUDASIM_CUBLASLT_SOURCES),-l:libcuda.so.1 -lm))
+$(eval $(call cudasim_rule,libcublasLt.so.13,$(CUDASIM_CUBLASLT_SOURCES),-l:libcuda.so.1 -lm -ldl))
 $(eval $(call cudasim_rule,libcudnn.so.9,$(CUDASIM_CUDNN_SOURCES),-l:libcuda.so.1 -ljansson -lm -ldl))
 $(patsubst %,$(O)/tests/unit/%,$(basename $(notdir $(wildcard tests/unit/test_cudasim*.c)))): | $(CUDASIM_LIBRARIES)
 
