@@ -55,6 +55,11 @@ static uint32_t group_of(fusion *f, sx_id id) {
 static bool is_element(const fusion *f, sx_id id) { return f->planning->roles[id] == SX_ROLE_ELEMENT; }
 static bool is_member(const fusion *f, sx_id id) { return is_element(f, id) || f->planning->roles[id] == SX_ROLE_ROWS; }
 
+/* Goes into the group that reads it, in the second walk. */
+static bool is_again(const fusion *f, sx_id id) {
+  return f->planning->options->again && f->planning->options->again[id];
+}
+
 static int64_t elements(const fusion *f, sx_id id) { return sx_node_elements(sx_node_at(f->graph, id)); }
 
 static bool is_chained(const fusion *f, const sx_node *node) {
@@ -122,7 +127,7 @@ static bool join_inputs(fusion *f, sx_id id, uint32_t level) {
   for (uint32_t i = 0; i < node->n_inputs; i++) {
     sx_id input = node->inputs[i], source = f->sources[input];
     if (f->levels[input] != level) continue;
-    if (source == SX_NO_NODE) return false;
+    if (source == SX_NO_NODE || is_again(f, source)) return false;
     int64_t stretch = f->stretches[input];
     if (stretch > 1 && !(is_element(f, id) && is_chained(f, node))) return false;
     if (stretch > 1 && !unite(&all, (extent){elements(f, input), stretch})) return false;
@@ -162,6 +167,10 @@ static void join_reader(fusion *f, sx_id id) {
 static void place_member(fusion *f, sx_id id) {
   const sx_node *node = sx_node_at(f->graph, id);
   uint32_t level = highest_level(f, node);
+  if (is_again(f, id)) {
+    f->levels[id] = level; /* below that of its reader, which joins no group of this level */
+    return;
+  }
   if (!level || !join_inputs(f, id, level)) {
     f->levels[id] = level + 1;
     join_reader(f, id);
@@ -239,7 +248,7 @@ static void try_move(fusion *f, sx_id id) {
   uint32_t from = f->planning->groups[id], to = f->users[id];
   if (to == from || to == NO_USER || to == MANY_USERS || f->sizes[to] >= SX_GROUP_NODES) return;
   if (!is_within((extent){.width = elements(f, id)}, f->extents[to])) return;
-  int64_t cost = moving_cost(f, id, to);
+  int64_t cost = is_again(f, id) ? 0 : moving_cost(f, id, to);
   if (cost && cost >= value_bytes(f, id)) return;
   f->planning->groups[id] = to;
   f->sizes[to]++;

@@ -66,6 +66,9 @@ typedef struct sx_plan {
 typedef struct sx_plan_options {
   bool fuse;  /* groups of several nodes; false: one node a task */
   bool reuse; /* buffers share memory; false: every value stays until the end of the graph */
+  /* Per node of the graph: an ELEMENT node that is evaluated in the group that reads it, whatever that reads instead
+   * (recompute.h); NULL: none. */
+  const bool *again;
 } sx_plan_options;
 
 /* Plans a READY graph. Everything is in the arena. Never fails but for memory. */

@@ -1,0 +1,131 @@
+/* Plans of the stacking degrees, their memory and their estimated time. */
+#include "degrees.h"
+
+#include <string.h>
+
+#include "plan_parts.h"
+#include "recompute.h"
+
+typedef struct offering {
+  const sx_degrees_request *request;
+  sx_arena *arena;
+  sx_diags diags;
+} offering;
+
+/* ---- plans ------------------------------------------------------------------------------------------ */
+
+/* The loss of d microbatches, through the passes that follow an expansion; NULL: refused. */
+static const sx_graph *stage_graph(offering *o, size_t stage, int64_t degree, sx_stack_refusal *why) {
+  sx_graph *graph = NULL;
+  if (degree == 1) return o->request->losses[stage];
+  if (!sx_stack(&graph, o->request->losses[stage], degree, why)) return NULL;
+  if (!o->request->optimize) return graph;
+  return sx_pass_dce(sx_pass_cse(sx_pass_simplify(graph, &o->diags), &o->diags), &o->diags);
+}
+
+static bool make_plans(offering *o, sx_degree *degree, sx_stack_refusal *why) {
+  const sx_degrees_request *r = o->request;
+  sx_plan_options options = {.fuse = r->optimize, .reuse = r->optimize};
+  degree->plans = SX_NEW_N(o->arena, const sx_plan *, r->n_stages);
+  for (size_t s = 0; s < r->n_stages; s++) {
+    const sx_graph *graph = stage_graph(o, s, degree->degree, why);
+    if (!graph) return false;
+    degree->plans[s] = sx_plan_recompute(graph, &options, r->optimize ? r->recompute : 0, o->arena);
+  }
+  return true;
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------- */
+
+static bool is_field(const sx_buffer *buffer) {
+  return buffer->kind == SX_BUFFER_EXTERNAL && !strncmp(buffer->name, "field/", strlen("field/"));
+}
+
+static int64_t field_bytes(const sx_plan *plan) {
+  int64_t n_bytes = 0;
+  for (uint32_t b = 0; b < plan->buffers.n; b++)
+    if (is_field(&plan->buffers.items[b])) n_bytes += sx_aligned(plan->buffers.items[b].n_bytes);
+  return n_bytes;
+}
+
+/* What a pass adds to the sum: f32 values, each output aligned. Narrow ones are written beside it first. */
+static int64_t leaf_bytes(const sx_plan *plan, int64_t *narrow_bytes) {
+  int64_t n_bytes = 0;
+  for (size_t i = 0; i < plan->graph->outputs.n; i++) {
+    const sx_node *node = sx_node_at(plan->graph, plan->graph->outputs.items[i].node);
+    n_bytes += sx_aligned(sx_node_elements(node) * (int64_t)sizeof(float));
+    if (node->dtype == SX_BF16 || node->dtype == SX_F16) *narrow_bytes += sx_aligned(2 * sx_node_elements(node));
+  }
+  return n_bytes;
+}
+
+static int64_t bit_length(int64_t n) {
+  int64_t length = 0;
+  for (; n > 0; n >>= 1) length++;
+  return length;
+}
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* a + b and a * b, INT64_MAX where they overflow. */
+static int64_t added(int64_t a, int64_t b) { return __builtin_add_overflow(a, b, &a) ? INT64_MAX : a; }
+static int64_t times(int64_t a, int64_t b) { return __builtin_mul_overflow(a, b, &a) ? INT64_MAX : a; }
+
+static void add_memory(const offering *o, sx_degree *degree) {
+  const sx_degrees_request *r = o->request;
+  int64_t leaf = 0, narrow = 0, levels = 0;
+  for (size_t s = 0; s < r->n_stages; s++) {
+    const sx_plan *plan = degree->plans[s];
+    int64_t beside = 0, block = plan->block_bytes;
+    degree->block_bytes = r->shares_block ? larger(degree->block_bytes, block) : added(degree->block_bytes, block);
+    degree->field_bytes = larger(degree->field_bytes, times(r->field_copies, field_bytes(plan)));
+    leaf = larger(leaf, leaf_bytes(plan, &beside));
+    narrow = larger(narrow, beside);
+    levels = larger(levels, bit_length(r->microbatches[s] / degree->degree - 1));
+  }
+  degree->sum_bytes = added(times(levels + 1, leaf), narrow);
+  degree->n_bytes = added(added(degree->block_bytes, degree->field_bytes), added(degree->sum_bytes, r->fixed_bytes));
+  degree->fits = degree->n_bytes <= r->free_bytes;
+}
+
+/* ---- time ------------------------------------------------------------------------------------------- */
+
+/* A step: its passes, and an addition of two leaves between any two of them. */
+static double stage_ns(const offering *o, const sx_plan *plan, int64_t passes) {
+  const sx_cost_rates *rates = o->request->rates;
+  int64_t narrow = 0;
+  double addition = rates->launch_ns + 3 * (double)leaf_bytes(plan, &narrow) / rates->bytes_ns;
+  return (double)passes * sx_cost_ns(plan, rates, o->arena) + (double)(passes - 1) * addition;
+}
+
+static void add_time(const offering *o, sx_degree *degree) {
+  for (size_t s = 0; s < o->request->n_stages; s++)
+    degree->step_ns += stage_ns(o, degree->plans[s], o->request->microbatches[s] / degree->degree);
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------ */
+
+static bool allow_generators(const sx_degrees_request *r, sx_stack_refusal *why) {
+  for (size_t i = 0; i < r->n_generators; i++)
+    if (!sx_stack_allows_generator(r->generators[i], why)) return false;
+  return true;
+}
+
+int sx_degrees(sx_degree degrees[SX_STACK_CANDIDATES], const sx_degrees_request *request, sx_stack_refusal *why) {
+  offering o = {.request = request, .arena = request->losses[0]->arena};
+  int64_t candidates[SX_STACK_CANDIDATES];
+  int n_candidates = sx_stack_candidates(candidates, request->microbatches, request->n_stages), n = 0;
+  sx_diags_init(&o.diags, o.arena);
+  *why = (sx_stack_refusal){0};
+  if (n_candidates > 1 && !allow_generators(request, why)) n_candidates = 1;
+  for (int i = 0; i < n_candidates; i++) {
+    sx_degree *degree = &degrees[n];
+    *degree = (sx_degree){.degree = candidates[i]};
+    if (!make_plans(&o, degree, why)) break; /* what a degree refuses, a higher one does too */
+    add_memory(&o, degree);
+    add_time(&o, degree);
+    n++;
+  }
+  if (n > 1) *why = (sx_stack_refusal){0};
+  return n;
+}
