@@ -103,8 +103,9 @@ typedef struct sim_memory {
 } sim_memory;
 enum { SIM_GRANULE = 16 };
 
-/* The allocation, alive or freed, that holds the address; NULL: none. The pointer holds until the next allocation. */
+/* The allocation, alive or freed, that the address or up to a page before it is of; NULL: none. The pointer holds until the next allocation. */
 sim_memory *sim_memory_find(const void *address);
+bool sim_memory_holds(const sim_memory *memory, const void *address, size_t n_bytes); /* address as found */
 /* NULL: the bytes are in one allocation of that kind; else what is wrong, in a buffer of the calling thread. */
 const char *sim_memory_wrong(const void *address, size_t n_bytes, bool host);
 sim_memory *sim_memory_adopt(void *base, size_t n_bytes, int device); /* a module's variable */

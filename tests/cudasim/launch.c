@@ -36,8 +36,7 @@ static bool allowed(void *context, sim_span *span, uint64_t address, size_t n_by
   sim_memory *memory = sim_memory_find(at);
   bool host = memory && memory->place == SIM_PLACE_HOST && memory->device_map;
   if (!memory || !memory->alive || memory->device != a->op->stream->object.device ||
-      (memory->place == SIM_PLACE_HOST && !host) ||
-      n_bytes > memory->n_bytes - (size_t)((const char *)at - memory->base)) {
+      (memory->place == SIM_PLACE_HOST && !host) || !sim_memory_holds(memory, at, n_bytes)) {
     const char *wrong = sim_memory_wrong(at, n_bytes, host);
     return refuse(a, wrong ? wrong : "memory of another device");
   }

@@ -40,9 +40,16 @@ sim_memory *sim_memory_find(const void *address) {
   if (last < n_table && table[last].alive && at >= table[last].base && at < table[last].base + table[last].n_bytes)
     return &table[last];
   size_t i = upper(at);
-  if (i == 0 || at >= table[i - 1].base + table[i - 1].n_mapped) return NULL;
+  if (i == 0) return NULL;
   last = i - 1;
-  return &table[i - 1];
+  sim_memory *memory = &table[last];
+  size_t guard = memory->place == SIM_PLACE_MODULE ? 0 : PAGE;
+  return at < memory->base + memory->n_mapped + guard ? memory : NULL;
+}
+
+bool sim_memory_holds(const sim_memory *memory, const void *address, size_t n_bytes) {
+  size_t offset = (size_t)((const char *)address - memory->base);
+  return offset <= memory->n_bytes && n_bytes <= memory->n_bytes - offset;
 }
 
 static sim_memory *insert(sim_memory memory) {
@@ -83,7 +90,7 @@ const char *sim_memory_wrong(const void *address, size_t n_bytes, bool host) {
   else if ((memory->place == SIM_PLACE_HOST) != host)
     snprintf(text, sizeof text, "%s where %s was expected", sim_memory_describe(memory, address),
              host ? "host memory" : "device memory");
-  else if (n_bytes > memory->n_bytes - (size_t)((const char *)address - memory->base))
+  else if (!sim_memory_holds(memory, address, n_bytes))
     snprintf(text, sizeof text, "%zu bytes at %s", n_bytes, sim_memory_describe(memory, address));
   else
     return NULL;

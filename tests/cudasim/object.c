@@ -63,8 +63,8 @@ void *sim_object_of(const void *handle, sim_kind kind) {
   else if (!object)
     sim_refuse(CUDA_ERROR_INVALID_HANDLE, "%p is no %s", handle, NAMES[kind]);
   else if (object->kind != kind)
-    sim_refuse(CUDA_ERROR_INVALID_HANDLE, "%s %u was given in place of a %s", NAMES[object->kind], object->number,
-               NAMES[kind]);
+    sim_refuse(CUDA_ERROR_INVALID_HANDLE, "%s %u was given where a handle of kind %s is expected", NAMES[object->kind],
+               object->number, NAMES[kind]);
   else
     sim_refuse(CUDA_ERROR_INVALID_HANDLE, "%s %u was destroyed", NAMES[kind], object->number);
   return NULL;
