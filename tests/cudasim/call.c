@@ -73,6 +73,7 @@ sim_call sim_enter(const char *name, sim_needs needs) {
 
 void sim_leave(sim_call *call) {
   (void)call;
+  if (depth == 1 && sim_order_of_settings() == SIM_ORDER_EAGER) sim_run_all();
   depth--;
   pthread_mutex_unlock(&lock);
 }

@@ -21,9 +21,10 @@ typedef struct sim_call {
 } sim_call;
 sim_call sim_enter(const char *name, sim_needs needs);
 void sim_leave(sim_call *call);
-#define SIM_CALL(needs)                                                                 \
-  __attribute__((cleanup(sim_leave))) sim_call sim_this = sim_enter(__func__, (needs)); \
+#define SIM_CALL_AS(name, needs)                                                      \
+  __attribute__((cleanup(sim_leave))) sim_call sim_this = sim_enter((name), (needs)); \
   if (sim_this.status != CUDA_SUCCESS) return sim_this.status
+#define SIM_CALL(needs) SIM_CALL_AS(__func__, needs)
 
 /* Reports "cudasim: CALL: …" with the call that is running and gives status back. */
 CUresult sim_refuse(CUresult status, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -66,7 +67,13 @@ char *sim_text(const char *text);
 
 bool sim_settings_ready(void); /* reads them once; false: no card */
 bool sim_violations_end(void); /* whether a violation ends the process with 86 */
-typedef enum sim_order { SIM_ORDER_FORWARD, SIM_ORDER_REVERSE, SIM_ORDER_LAZY, SIM_ORDER_RANDOM } sim_order;
+typedef enum sim_order {
+  SIM_ORDER_FORWARD,
+  SIM_ORDER_EAGER, /* at the end of the call that asked for it */
+  SIM_ORDER_REVERSE,
+  SIM_ORDER_LAZY,
+  SIM_ORDER_RANDOM
+} sim_order;
 sim_order sim_order_of_settings(void);
 uint64_t sim_random(void); /* of order=random:SEED */
 bool sim_races_watched(void);
@@ -103,7 +110,8 @@ typedef struct sim_memory {
 } sim_memory;
 enum { SIM_GRANULE = 16 };
 
-/* The allocation, alive or freed, that the address or up to a page before it is of; NULL: none. The pointer holds until the next allocation. */
+/* The allocation, alive or freed, that the address or up to a page before it is of; NULL: none. The pointer holds until
+ * the next allocation. */
 sim_memory *sim_memory_find(const void *address);
 bool sim_memory_holds(const sim_memory *memory, const void *address, size_t n_bytes); /* address as found */
 /* NULL: the bytes are in one allocation of that kind; else what is wrong, in a buffer of the calling thread. */
@@ -195,7 +203,8 @@ void sim_mark_release(sim_mark *mark);
 CUresult sim_mark_finish(sim_mark *mark);
 CUresult sim_stream_drain(sim_stream *stream);
 CUresult sim_device_drain(int device);
-void sim_device_drop(int device);               /* pending work, after a fault */
+void sim_device_drop(int device); /* pending work, after a fault */
+void sim_run_all(void);
 bool sim_step(sim_stream *towards);             /* one operation that the stream needs; false: nothing is left */
 sim_stream *sim_stream_each(sim_stream *after); /* NULL first */
 

@@ -28,8 +28,8 @@ static bool refuse(access *a, const char *wrong) {
   return false;
 }
 
-/* Host memory only where it was allocated for the device. Where races are watched every piece of memory is asked about,
- * else every allocation once. */
+/* Host memory only where it was allocated for the device. Where races are watched, every piece that is remembered by
+ * itself is asked about, else every allocation once. */
 static bool allowed(void *context, sim_span *span, uint64_t address, size_t n_bytes, bool writes) {
   access *a = context;
   const void *at = (const void *)(uintptr_t)address;
@@ -40,11 +40,13 @@ static bool allowed(void *context, sim_span *span, uint64_t address, size_t n_by
     const char *wrong = sim_memory_wrong(at, n_bytes, host);
     return refuse(a, wrong ? wrong : "memory of another device");
   }
-  *span = (sim_span){address, address + n_bytes};
-  if (a->watched)
-    sim_race_access(a->op, memory, at, n_bytes, writes);
-  else
-    *span = (sim_span){(uintptr_t)memory->base, (uintptr_t)memory->base + memory->n_bytes};
+  uint64_t base = (uintptr_t)memory->base, end = base + memory->n_bytes;
+  *span = (sim_span){base, end};
+  if (!a->watched) return true;
+  sim_race_access(a->op, memory, at, n_bytes, writes);
+  span->begin = address - (address - base) % SIM_GRANULE;
+  span->end = span->begin + (address + n_bytes - span->begin + SIM_GRANULE - 1) / SIM_GRANULE * SIM_GRANULE;
+  if (span->end > end) span->end = end;
   return true;
 }
 

@@ -15,7 +15,7 @@ static CUresult check_ranges(const sim_task *task) {
 }
 
 static CUresult enqueue(CUstream handle, const sim_task *task, bool *taken) {
-  SIM_CALL(SIM_NEEDS_CONTEXT);
+  SIM_CALL_AS(task->name, SIM_NEEDS_CONTEXT);
   sim_stream *stream = sim_stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   CUresult status = check_ranges(task);

@@ -276,7 +276,7 @@ CUresult cuMemFreeHost(void *address) {
 /* ---- for the libraries and modules ---------------------------------------------------------------- */
 
 void *sim_memory_take(size_t n_bytes) {
-  sim_call call = sim_enter(sim_call_name(), SIM_NEEDS_NOTHING);
+  sim_call call = sim_enter("sim_memory_take", SIM_NEEDS_NOTHING);
   void *base = n_bytes ? take(n_bytes, SIM_PLACE_LIBRARY) : NULL;
   sim_leave(&call);
   return base;

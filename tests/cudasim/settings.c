@@ -156,14 +156,16 @@ sim_order sim_order_of_settings(void) {
   const char *value = sim_setting("order");
   order = SIM_ORDER_FORWARD;
   if (!value || strcmp(value, "forward") == 0) return SIM_ORDER_FORWARD;
-  if (strcmp(value, "reverse") == 0)
+  if (strcmp(value, "eager") == 0)
+    order = SIM_ORDER_EAGER;
+  else if (strcmp(value, "reverse") == 0)
     order = SIM_ORDER_REVERSE;
   else if (strcmp(value, "lazy") == 0)
     order = SIM_ORDER_LAZY;
   else if (strncmp(value, "random:", 7) == 0)
     order = SIM_ORDER_RANDOM, random_state = strtoull(value + 7, NULL, 10);
   else
-    sim_violation("setting order=%s: forward, reverse, lazy or random:SEED was expected", value);
+    sim_violation("setting order=%s: forward, eager, reverse, lazy or random:SEED was expected", value);
   return (sim_order)order;
 }
 

@@ -299,6 +299,7 @@ bool sim_step(sim_stream *towards) {
   sim_stream *next = NULL;
   switch (sim_order_of_settings()) {
     case SIM_ORDER_FORWARD:
+    case SIM_ORDER_EAGER:
       next = oldest_operation();
       break;
     case SIM_ORDER_REVERSE:
@@ -313,6 +314,10 @@ bool sim_step(sim_stream *towards) {
   }
   if (next) run_first(next);
   return next != NULL;
+}
+
+void sim_run_all(void) {
+  while (sim_step(NULL)) continue;
 }
 
 /* ---- waiting -------------------------------------------------------------------------------------- */
