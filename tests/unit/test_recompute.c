@@ -174,6 +174,12 @@ static void a_value_is_found_behind_reshapes(void **state) {
                                    "%7 = mul %6 %1 : f32 [64 64]\noutput \"y\" %7\n",
                               1e9),
                    0);
+  assert_int_equal(n_again_of(HEAD "%2 = exp %1 : f32 [64 64]\n%3 = neg %2 : f32 [64 64]\n"
+                                   "%4 = einsum %3 %3 {labels \"ij,jk->ik\"} : f32 [64 64]\n"
+                                   "%5 = transpose %2 {perm [1 0]} : f32 [64 64]\n%6 = add %4 %5 : f32 [64 64]\n"
+                                   "%7 = mul %6 %1 : f32 [64 64]\n%8 = add %7 %2 : f32 [64 64]\noutput \"y\" %8\n",
+                              1e9),
+                   0);
   planned *p = planned_text(text);
   check_budgets(p->graph, "reshapes", fill, &p->arena, false);
   planned_free(p);
@@ -184,8 +190,9 @@ static void a_clone_is_in_the_group_of_its_reader(void **state) {
   (void)state;
   planned *p = planned_text(HEAD
                             "%2 = exp %1 : f32 [64 64]\n%3 = neg %2 : f32 [64 64]\n"
-                            "%4 = einsum %3 %3 {labels \"ij,jk->ik\"} : f32 [64 64]\n"
-                            "%5 = add %4 %2 : f32 [64 64]\n%6 = mul %5 %1 : f32 [64 64]\noutput \"y\" %6\n");
+                            "%4 = einsum %3 %3 {labels \"ij,jk->ik\"} : f32 [64 64]\n%5 = add %4 %2 : f32 [64 64]\n"
+                            "%6 = mul %5 %1 : f32 [64 64]\n%7 = einsum %6 %1 {labels \"ij,jk->ik\"} : f32 [64 64]\n"
+                            "output \"y\" %7\n");
   const sx_plan *before = sx_plan_make(p->graph, &fused, &p->arena);
   const sx_plan *after = sx_plan_recompute(p->graph, &fused, 9, &p->arena);
   sx_text text;
@@ -196,7 +203,8 @@ static void a_clone_is_in_the_group_of_its_reader(void **state) {
                       "  0: node  %1 = einsum %0 %0 -> b1\n"
                       "  1: element [64 64]  %2 = exp %1  %3 = neg %2 -> b2\n"
                       "  2: node  %4 = einsum %3 %3 -> b3\n"
-                      "  3: element [64 64]  %5 = exp %1  %6 = add %4 %5  %7 = mul %6 %1 -> b4\n");
+                      "  3: element [64 64]  %5 = exp %1  %6 = add %4 %5  %7 = mul %6 %1 -> b4\n"
+                      "  4: node  %8 = einsum %7 %1 -> b5\n");
   assert_int_equal(before->sum_bytes - after->sum_bytes, 4 * 64 * 64);
   planned_free(p);
 }
