@@ -14,7 +14,10 @@ enum { FILE_MAX = 1 << 16 };
 
 static bool read_file(void *context, const char *path, const char **bytes, size_t *n_bytes, const char **why,
                       sx_arena *arena) {
-  (void)context;
+  const char *given = context;
+  *n_bytes = given ? strlen(given) : 0;
+  *bytes = given;
+  if (given) return true;
   char *text = SX_NEW_N(arena, char, FILE_MAX);
   FILE *file = fopen(path, "rb");
   *why = "no such file";
@@ -65,7 +68,7 @@ static sx_graph *make_ready(sx_graph *graph, sx_diags *diags) {
   return graph;
 }
 
-example *example_open(const char *name) {
+static example *evaluate(const char *name, char *text) {
   static const sx_selection selection = {.eval_limit = 10000000};
   example *made = calloc(1, sizeof *made);
   assert_non_null(made);
@@ -76,11 +79,20 @@ example *example_open(const char *name) {
   sx_intern_init(&program->names, &made->arena);
   sx_sources_init(&program->sources, &made->arena);
   sx_diags_init(&program->diags, &made->arena);
-  sx_language_host host = {.read_source = read_file, .describe_data = describe, .print = print_line};
+  sx_language_host host = {.context = text, .read_source = read_file, .describe_data = describe, .print = print_line};
   const char *path = sx_format(&made->arena, "examples/%s/%s.sexp", name, name);
   bool good = sx_language_evaluate(program, path, &selection, &host);
   if (good) made->loss = make_ready(program->stages[0].loss, &program->diags);
   if (!made->loss) fail_msg("%s: %s", path, program->diags.list.n ? program->diags.list.items[0].message : "");
+  return made;
+}
+
+example *example_open(const char *name) { return evaluate(name, NULL); }
+
+example *example_of_text(const char *text) {
+  char *copy = strdup(text);
+  example *made = evaluate("text", copy);
+  free(copy);
   return made;
 }
 

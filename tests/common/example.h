@@ -18,6 +18,8 @@ typedef struct example {
 
 /* Fails the test where the example does not compile. */
 example *example_open(const char *name);
+/* Of an experiment's text in the place of a file. */
+example *example_of_text(const char *text);
 void example_free(example *made);
 
 /* The n elements of an EXTERNAL buffer of a plan: "field/x", "param/w", "counter/step". */
