@@ -247,7 +247,7 @@ $(O)/%.o: %.c
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@
-$(O)/libsexp/cuda/%.o $(O)/tests/cudasim/%.o $(O)/tests/common/cuda.o $(O)/tests/common/cudasim.o $(O)/tests/common/mathlib.o $(O)/tests/unit/test_cu%.o: INCLUDES := $(CUDA_INCLUDES)
+$(O)/libsexp/cuda/%.o $(O)/tests/cudasim/%.o $(O)/tests/common/cuda.o $(O)/tests/common/cudasim.o $(O)/tests/common/cudasim_%.o $(O)/tests/unit/test_cu%.o: INCLUDES := $(CUDA_INCLUDES)
 $(O)/tests/cudasim/cudnn_real.o: INCLUDES := $(CUDA_INCLUDES) -DSIM_CUDNN_HOME='"$(CUDNN_HOME)"'
 
 define level_rule
