@@ -51,11 +51,12 @@ LIBSEXP_SOURCES := \
   libsexp/cpu/reference.c libsexp/cpu/reference_contract.c libsexp/cpu/reference_element.c libsexp/cpu/reference_index.c \
   libsexp/cpu/reference_move.c libsexp/cpu/reference_random.c libsexp/cpu/reference_reduce.c libsexp/cpu/reference_scan.c \
   libsexp/cpu/scratch.c libsexp/cpu/threads.c libsexp/cpu/walk.c \
-  libsexp/cuda/convolution.c libsexp/cuda/device.c libsexp/cuda/emit.c libsexp/cuda/emit_draw.c libsexp/cuda/emit_element.c \
-  libsexp/cuda/emit_group.c libsexp/cuda/emit_index.c libsexp/cuda/emit_kernel.c libsexp/cuda/emit_members.c \
-  libsexp/cuda/emit_merge.c libsexp/cuda/emit_move.c libsexp/cuda/emit_path.c libsexp/cuda/emit_reduce.c \
-  libsexp/cuda/emit_rows.c libsexp/cuda/emit_scan.c libsexp/cuda/emit_scatter.c libsexp/cuda/emit_sort.c \
-  libsexp/cuda/work.c \
+  libsexp/cuda/contract.c libsexp/cuda/convolution.c libsexp/cuda/convolve.c libsexp/cuda/device.c libsexp/cuda/emit.c \
+  libsexp/cuda/emit_draw.c libsexp/cuda/emit_element.c libsexp/cuda/emit_group.c libsexp/cuda/emit_index.c \
+  libsexp/cuda/emit_kernel.c libsexp/cuda/emit_members.c libsexp/cuda/emit_merge.c libsexp/cuda/emit_move.c \
+  libsexp/cuda/emit_path.c libsexp/cuda/emit_reduce.c libsexp/cuda/emit_rows.c libsexp/cuda/emit_scan.c \
+  libsexp/cuda/emit_scatter.c libsexp/cuda/emit_sort.c libsexp/cuda/kernel_product.c libsexp/cuda/product.c \
+  libsexp/cuda/product_map.c libsexp/cuda/work.c \
   libsexp/run/bind.c libsexp/run/data_arrays.c libsexp/run/data_csv.c libsexp/run/data_idx.c \
   libsexp/run/data_manifest.c libsexp/run/data_windows.c libsexp/run/dataset.c libsexp/run/diagnostics.c \
   libsexp/run/digests.c libsexp/run/encoding.c libsexp/run/evaluation.c libsexp/run/files.c libsexp/run/generating.c \
@@ -72,7 +73,8 @@ LIBSEXP_LEVEL_SOURCES := \
 
 # Only where the headers of CUDA and cuDNN are (see "CUDA" below).
 LIBSEXP_CUDA_SOURCES := \
-  libsexp/cuda/api.c libsexp/cuda/cudnn_descriptor.c libsexp/cuda/cudnn_pin.c libsexp/cuda/cudnn_select.c
+  libsexp/cuda/api.c libsexp/cuda/choose.c libsexp/cuda/convolve_run.c libsexp/cuda/cudnn_descriptor.c \
+  libsexp/cuda/cudnn_pin.c libsexp/cuda/cudnn_select.c libsexp/cuda/product_run.c libsexp/cuda/trial.c
 
 LIBSEXP_HEADERS := libsexp/sexp.h libsexp/sexp_device.h libsexp/sexp_explain.h
 PRELUDE := $(sort $(wildcard libsexp/lang/prelude/*.sexp))

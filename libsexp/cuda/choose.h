@@ -26,7 +26,8 @@ typedef struct sx_option {
 /* What trying candidates asks of the device; functions give SEXP_RAN or why not. */
 typedef struct sx_trial_calls {
   void *context;
-  /* Makes the plan's executable, with memory of its own for all buffers and scratch. */
+  /* Makes the plan's executable, with memory of its own for all buffers and scratch. Several are there at once, unless
+   * there is no memory for it: then those that are not at hand are unmade, and made again for their turn. */
   sexp_ran (*make)(void *context, void **made, const sx_plan *plan);
   void (*unmake)(void *context, void *made);
   sexp_ran (*upload)(void *context, void *made, uint32_t buffer, const void *from, int64_t n_bytes);
@@ -41,7 +42,6 @@ typedef struct sx_options {
   sx_arena *arena;
   sx_cudnn *cudnn; /* NULL: there is none */
   bool portable;   /* nothing is chosen */
-  bool ordinary;   /* several GPUs: products are not measured unless recorded */
   SX_VEC(sx_option) list;
   const sx_option *trying; /* while a candidate is tried: what the lowering gets for it */
   const char *trying_value;

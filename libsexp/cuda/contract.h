@@ -26,7 +26,7 @@ typedef struct sx_contract_walk {
   sx_contract_axis axes[2 * SX_RANK_MAX];
 } sx_contract_walk;
 
-/* Operand A or B of a convolution: an element lies at base + (y / divide) row + (x / divide) column + what the axes
+/* Operand A or B of a convolution: an element lies at (y / divide) row + (x / divide) column + what the axes
  * add, where y and x are multiples of divide and below height and width; else it is 0. */
 typedef struct sx_contract_image {
   bool is; /* false: an operand without one */

@@ -13,10 +13,11 @@ typedef struct sx_convolve {
   sx_convolution convolution;
   const char *engine; /* as recorded: "engine 47 knobs 0=3" */
   sx_place x, w, y;   /* in all roles; one of them is written */
-  const char *text;   /* for reports */
-  /* Filled by sx_convolve_prepare. */
-  void *plan; /* cudnnBackendDescriptor_t */
-  int64_t workspace_n_bytes;
+  const char *text;   /* for reports: "Forward 8 x 8 x 256 to 512, 3 x 3 bf16, engine 47 knobs 0=3" */
+  sx_arena *arena;    /* of the lowering */
+  /* Made by sx_convolve_prepare. */
+  struct sx_cudnn *session;
+  struct sx_cudnn_plan *plan;
 } sx_convolve;
 
 /* Adds the works of a NODE task that is a CONV, CONVDATA or CONVWEIGHT. */

@@ -38,12 +38,16 @@ typedef struct sx_cudnn {
   const sx_device *facts;
   sx_arena *arena;
   sx_diags *diags;
-  cudnnBackendDescriptor_t device;
+  cudnnHandle_t handle;            /* NULL: it works from the facts */
+  cudnnBackendDescriptor_t device; /* the facts; NULL: it works on the handle's device */
   SX_VEC(cudnnBackendDescriptor_t) owned; /* the newest last */
 } sx_cudnn;
 
 /* api has cuDNN loaded. Errors: E-DEVICE-014 cuDNN refuses the facts, E-DEVICE-015. False: close it all the same. */
 bool sx_cudnn_open(sx_cudnn *cudnn, const sx_api *api, const sx_device *facts, sx_arena *arena, sx_diags *diags);
+/* A session on a device, whose plans can be executed: it pins engines. facts are those of the device. */
+void sx_cudnn_open_on(sx_cudnn *cudnn, const sx_api *api, const sx_device *facts, cudnnHandle_t handle, sx_arena *arena,
+                      sx_diags *diags);
 void sx_cudnn_close(sx_cudnn *cudnn);
 
 /* ---- selection ---- */

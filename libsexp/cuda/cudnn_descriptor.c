@@ -86,6 +86,11 @@ bool sx_cudnn_open(sx_cudnn *cudnn, const sx_api *api, const sx_device *facts, s
   return false;
 }
 
+void sx_cudnn_open_on(sx_cudnn *cudnn, const sx_api *api, const sx_device *facts, cudnnHandle_t handle, sx_arena *arena,
+                      sx_diags *diags) {
+  *cudnn = (sx_cudnn){.api = api, .facts = facts, .arena = arena, .diags = diags, .handle = handle};
+}
+
 void sx_cudnn_close(sx_cudnn *cudnn) { sx_cudnn_release(cudnn, 0); }
 
 /* ---- the graph of a convolution ----------------------------------------------------------------- */
@@ -174,5 +179,7 @@ bool sx_cudnn_graph(sx_descriptor *graph, sx_cudnn *cudnn, const sx_convolution 
          sx_descriptor_make(graph, cudnn, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) &&
          sx_descriptor_set(cudnn, *graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
                            &operation) &&
+         (!cudnn->handle || sx_descriptor_set(cudnn, *graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1,
+                                              &cudnn->handle)) &&
          sx_descriptor_finalize(cudnn, *graph);
 }

@@ -17,7 +17,8 @@ typedef struct pinning {
 static bool make_engine(sx_descriptor *engine, cudnnStatus_t *status, sx_cudnn *s, sx_descriptor graph, int64_t index) {
   if (!sx_descriptor_make(engine, s, CUDNN_BACKEND_ENGINE_DESCRIPTOR) ||
       !sx_descriptor_set(s, *engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph) ||
-      !sx_descriptor_set(s, *engine, CUDNN_ATTR_ENGINE_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &s->device))
+      (s->device &&
+       !sx_descriptor_set(s, *engine, CUDNN_ATTR_ENGINE_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &s->device)))
     return false;
   *status = s->api->cudnnBackendSetAttribute(*engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &index);
   if (*status == CUDNN_STATUS_SUCCESS) *status = s->api->cudnnBackendFinalize(*engine);

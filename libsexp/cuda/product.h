@@ -18,8 +18,8 @@
 
 /* ---- calls of cuBLAS ------------------------------------------------------------------------------------------- */
 
-/* Arguments of one cublasGemmStridedBatchedEx, column-major: C [m n] = op(A) op(B), A being [m k] or, transposed, [k m].
- * `a`, `b`, `c` say where in the product's operands it begins. A call of one batch is cublasGemmEx. */
+/* Arguments of one cublasGemmStridedBatchedEx, column-major: C [m n] = op(A) op(B), A being [m k] or, transposed, [k
+ * m]. `a`, `b`, `c` say where in the product's operands it begins. A call of one batch is cublasGemmEx. */
 typedef struct sx_gemm_call {
   bool a_transposed, b_transposed;
   int m, n, k, a_leading, b_leading, c_leading, batch;
@@ -38,13 +38,29 @@ typedef struct sx_product {
 
 /* ---- lowering -------------------------------------------------------------------------------------------------- */
 
-/* Adds the works of a NODE task that is an EINSUM. False: an error is in the lowering's diags. */
+/* Adds the works of a NODE task that is an EINSUM. What cuBLAS does not multiply a kernel does. Errors: E-DEVICE-041 it
+ * has more elements than a launch has threads. */
 bool sx_lower_product(sx_lowering *lowering, uint32_t task);
-/* Adds the launch of the project's own kernel for a contraction; operands and result lie where the places say. */
-void sx_lower_contract(sx_lowering *lowering, uint32_t task, sx_id node, const sx_contract *contract,
-                       const sx_place operands[2], sx_place result);
 
-/* ---- the choice of a long product's implementation ---------------------------------------------------------------- */
+/* A contraction whose operands and result lie where the places say. */
+typedef struct sx_contraction {
+  uint32_t task;
+  sx_id node;
+  sx_contract contract;
+  sx_place operands[2], result;
+  bool chooses; /* a long one has a choice of its own */
+} sx_contraction;
+
+/* The works of a contraction, which may be empty. */
+bool sx_lower_contraction(sx_lowering *lowering, const sx_contraction *contraction);
+/* Adds a copy of a tensor's elements, in row-major order. */
+void sx_lower_copy(sx_lowering *lowering, const sx_contraction *of, const sx_strided *tensor, sx_place from,
+                   sx_place to);
+/* Input i of a node as its view lies. */
+sx_strided sx_strided_of(const sx_plan *plan, sx_id node);
+
+/* ---- the choice of a long product's implementation ----------------------------------------------------------------
+ */
 
 /* Product { batch: 1, m: 768, n: 3072, k: 65536, a: n, b: t } f32: C [m n] = A B, A being [m k] row-major (n) or [k m]
  * (t), B [k n] (n) or [n k] (t). */

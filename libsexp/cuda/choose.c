@@ -1,0 +1,200 @@
+/* Options: found in a plan, told, tried, decided. */
+#include "choose.h"
+
+#include <string.h>
+
+#include "../base/bug.h"
+#include "../base/guard.h"
+#include "cudnn_descriptor.h"
+#include "trial.h"
+
+static const char CONVOLUTION[] = "convolution", PRODUCT[] = "product";
+
+/* ---- finding ------------------------------------------------------------------------------------ */
+
+static sx_option *find(sx_options *options, const char *kind, const char *key) {
+  for (size_t i = 0; i < options->list.n; i++) {
+    sx_option *option = &options->list.items[i];
+    if (!strcmp(option->kind, kind) && !strcmp(option->key, key)) return option;
+  }
+  return NULL;
+}
+
+static bool add_engines(sx_option *option, sx_options *options) {
+  sx_offers offers;
+  if (!sx_cudnn_offers(&offers, options->cudnn, &option->convolution)) return false;
+  const char **values = SX_NEW_N(options->arena, const char *, offers.n_candidates ? offers.n_candidates : 1);
+  for (size_t i = 0; i < offers.n_candidates; i++) {
+    sx_text text;
+    sx_text_init(&text, options->arena);
+    sx_engine_print(&text, &offers.candidates[i]->engine);
+    values[i] = sx_text_get(&text);
+  }
+  option->values = values;
+  option->n_values = offers.n_candidates;
+  return true;
+}
+
+/* The option of a task; false: it has none. */
+static bool option_of(sx_option *option, const sx_options *options, const sx_plan *plan, uint32_t task) {
+  *option = (sx_option){0};
+  sx_text key;
+  sx_text_init(&key, options->arena);
+  if (sx_product_key_of(&option->product, plan, task)) {
+    option->kind = PRODUCT;
+    sx_product_key_print(&key, &option->product);
+  } else if (options->cudnn && sx_convolution_of(&option->convolution, plan, task)) {
+    option->kind = CONVOLUTION;
+    sx_convolution_print(&key, &option->convolution);
+  }
+  option->key = sx_text_get(&key);
+  return option->kind;
+}
+
+bool sx_options_find(sx_options *options, const sx_plan *plan) {
+  if (options->portable) return true;
+  for (uint32_t task = 0; task < plan->tasks.n; task++) {
+    sx_option option;
+    if (!option_of(&option, options, plan, task) || find(options, option.kind, option.key)) continue;
+    if (option.kind == PRODUCT)
+      option.values = sx_product_implementations(&option.n_values, &option.product, options->arena);
+    else if (!add_engines(&option, options))
+      return false;
+    SX_PUSH(options->arena, options->list, option);
+  }
+  return true;
+}
+
+/* Calls back for each option of the plan, once; stops at false. */
+typedef bool each_function(void *context, sx_option *option);
+
+static bool each_option(sx_options *options, const sx_plan *plan, each_function *call, void *context) {
+  if (options->portable) return true;
+  bool *seen = SX_NEW_N(options->arena, bool, options->list.n + 1);
+  for (uint32_t task = 0; task < plan->tasks.n; task++) {
+    sx_option option;
+    if (!option_of(&option, options, plan, task)) continue;
+    sx_option *found = find(options, option.kind, option.key);
+    if (!found) SX_BUG("no option %s", option.key);
+    size_t i = (size_t)(found - options->list.items);
+    if (seen[i]) continue;
+    seen[i] = true;
+    if (!call(context, found)) return false;
+  }
+  return true;
+}
+
+/* ---- telling ------------------------------------------------------------------------------------ */
+
+typedef struct needing {
+  sx_options *options;
+  sx_tell_need *tell;
+  void *context;
+} needing;
+
+typedef struct need_work {
+  sx_options *options;
+  sx_convolution convolution;
+} need_work;
+
+/* An engine is taken if its plan can be made, whether or not the heuristics offer it. */
+static bool takes_engine(void *work, const sexp_need *need, const char *value, char *words, size_t n_words) {
+  (void)need;
+  need_work *w = work;
+  sx_cudnn *cudnn = w->options->cudnn;
+  size_t n_owned = cudnn->owned.n;
+  sx_cudnn_plan plan;
+  sx_choice_refusal refusal = {.offered = "cuDNN failed"};
+  sx_pin pin = sx_cudnn_pin(&plan, &refusal, cudnn, &w->convolution, value);
+  sx_cudnn_release(cudnn, n_owned);
+  if (pin == SX_PINNED) return true;
+  sx_text text;
+  sx_text_init(&text, w->options->arena);
+  sx_text_add(&text, refusal.offered);
+  size_t n = text.n < n_words ? text.n : n_words - 1;
+  memcpy(words, sx_text_get(&text), n);
+  words[n] = 0;
+  return false;
+}
+
+static bool tell_option(void *context, sx_option *option) {
+  needing *n = context;
+  if (!option->n_values) return true;
+  sexp_need need = {.kind = option->kind, .key = option->key, .values = option->values, .n_values = option->n_values};
+  if (option->kind == CONVOLUTION) {
+    need_work *work = SX_NEW(n->options->arena, need_work);
+    *work = (need_work){n->options, option->convolution};
+    need.values = NULL;
+    need.n_values = 0;
+    need.takes = takes_engine;
+    need.work = work;
+  }
+  n->tell(n->context, &need);
+  return true;
+}
+
+bool sx_options_tell(sx_options *options, const sx_plan *plan, sx_tell_need *tell, void *context) {
+  needing n = {options, tell, context};
+  return sx_options_find(options, plan) && each_option(options, plan, tell_option, &n);
+}
+
+/* ---- deciding ----------------------------------------------------------------------------------- */
+
+typedef struct decision {
+  sx_options *options;
+  const sx_deciding *deciding;
+  const sx_trial_calls *trials;
+  sx_diags *diags;
+} decision;
+
+/* The chooser is asked under a guard, so that a trial is ended on every path. */
+typedef struct asking {
+  decision *d;
+  sx_option *option;
+  sx_trial trial;
+  const char *value;
+} asking;
+
+static void ask(void *context) {
+  asking *a = context;
+  sexp_choice choice = {.kind = a->option->kind,
+                        .key = a->option->key,
+                        .values = a->option->values,
+                        .n_values = a->option->n_values,
+                        .run = sx_trial_run,
+                        .probe = sx_trial_probe,
+                        .now_ns = sx_trial_now,
+                        .work = &a->trial};
+  a->value = a->d->deciding->decide(a->d->deciding->context, &choice, a->d->diags);
+}
+
+static bool decide_option(void *context, sx_option *option) {
+  decision *d = context;
+  if (option->decided || !option->n_values) return true;
+  if (!d->deciding) {
+    option->decided = option->values[0];
+    return true;
+  }
+  asking asked = {.d = d, .option = option};
+  sx_trial_begin(&asked.trial, d->options, option, d->trials);
+  bool had_memory = sx_guard(d->options->arena->memory, ask, &asked);
+  sx_trial_end(&asked.trial);
+  if (!had_memory) sx_memory_fail(d->options->arena->memory);
+  if (!asked.value) return false;
+  option->decided = sx_arena_copy_text(d->options->arena, asked.value, strlen(asked.value));
+  return true;
+}
+
+bool sx_options_decide(sx_options *options, const sx_plan *plan, const sx_deciding *deciding,
+                       const sx_trial_calls *trials, sx_diags *diags) {
+  if (options->trying) return true; /* the plan is a candidate's */
+  decision d = {options, deciding, trials, diags};
+  return sx_options_find(options, plan) && each_option(options, plan, decide_option, &d);
+}
+
+const char *sx_options_value(void *context, const char *kind, const char *key) {
+  sx_options *options = context;
+  const sx_option *option = find(options, kind, key);
+  if (!option) return NULL;
+  return option == options->trying ? options->trying_value : option->decided;
+}
