@@ -9,6 +9,8 @@ static void run_all(emit_case *cases, size_t n, int architecture) {
   char *unit = emit_unit(cases, n);
   sim_module *module = ptx_module(unit, architecture);
   free(unit);
+  for (size_t i = 0; i < n && getenv("COUNT"); i++)
+    for (size_t k = 0; k < cases[i].lowering.kernels.n; k++) printf("KERN %s\n", cases[i].lowering.kernels.items[k].name);
   for (size_t i = 0; i < n; i++) {
     emit_run(&cases[i], module);
     emit_check(&cases[i]);
