@@ -10,7 +10,7 @@
 static const int64_t narrow_limit = INT32_MAX - (1 << 16);
 
 void sx_emit_begin(sx_emitter *e, sx_lowering *lowering, uint32_t task, sx_id node) {
-  *e = (sx_emitter){.lowering = lowering, .task = task, .node = node, .arena = lowering->arena};
+  *e = (sx_emitter){.lowering = lowering, .task = task, .node = node, .arena = lowering->arena, .wide = lowering->wide};
   sx_text_init(&e->parameters, e->arena);
   sx_text_init(&e->body, e->arena);
   sx_text_init(&e->outside, e->arena);

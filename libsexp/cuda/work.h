@@ -82,6 +82,7 @@ typedef struct sx_lowering {
   int64_t draw_seed;
   int64_t capability, multiprocessors; /* of the device */
   bool portable, patterns;
+  bool wide; /* indices have 64 bits whatever the sizes: for tests */
   sx_arena *arena;
   SX_VEC(sx_work) works;
   SX_VEC(sx_kernel_source) kernels;

@@ -12,20 +12,25 @@
 
 /* ---- lowering ------------------------------------------------------------------------------------- */
 
-void emit_lower(emit_case *c, const char *name, planned *graph, bool fuse, bool reuse, bool merge) {
-  c->planned = graph;
+void emit_lower_plan(emit_case *c, const char *name, const sx_plan *plan, sx_arena *arena, bool merge) {
   c->name = name;
-  c->plan = planned_plan(graph, fuse, reuse);
-  c->lowering = (sx_lowering){.plan = c->plan,
+  c->plan = plan;
+  c->lowering = (sx_lowering){.plan = plan,
                               .draw_seed = EMIT_DRAW_SEED,
                               .capability = 80,
                               .multiprocessors = 108,
                               .patterns = merge,
-                              .arena = &graph->arena};
-  for (uint32_t t = 0; t < c->plan->tasks.n; t++)
+                              .wide = c->wide,
+                              .arena = arena};
+  for (uint32_t t = 0; t < plan->tasks.n; t++)
     if (!sx_emit_task(&c->lowering, t))
-      sx_lowering_add(&c->lowering, SX_WORK_PRODUCT, t, c->plan->tasks.items[t].nodes[0]);
+      sx_lowering_add(&c->lowering, SX_WORK_PRODUCT, t, plan->tasks.items[t].nodes[0]);
   if (merge) sx_emit_merge(&c->lowering);
+}
+
+void emit_lower(emit_case *c, const char *name, planned *graph, bool fuse, bool reuse, bool merge) {
+  c->planned = graph;
+  emit_lower_plan(c, name, planned_plan(graph, fuse, reuse), &graph->arena, merge);
 }
 
 static bool comes_before(const emit_case *cases, size_t at, size_t kernel) {
@@ -80,9 +85,9 @@ static void *find_external(const emit_case *c, const char *name) {
   return NULL;
 }
 
-static void take_memory(emit_case *c) {
+void emit_take(emit_case *c) {
   size_t n = c->plan->buffers.n;
-  bool *in_place = sx_plan_in_place(c->plan, &c->planned->arena);
+  bool *in_place = sx_plan_in_place(c->plan, c->lowering.arena);
   c->data = calloc(n + 1, sizeof *c->data);
   c->block = take((size_t)c->plan->block_bytes, 0xa5);
   c->scratch = take((size_t)c->lowering.scratch_bytes, 0xa5);
@@ -112,7 +117,7 @@ void emit_free(emit_case *c) {
   free(c->block);
   free(c->scratch);
   free(c->cells);
-  planned_free(c->planned);
+  if (c->planned) planned_free(c->planned);
 }
 
 /* ---- executing ------------------------------------------------------------------------------------ */
@@ -198,7 +203,6 @@ static void compute(const emit_case *c, sx_id id) {
 }
 
 void emit_run(emit_case *c, const sim_module *module) {
-  take_memory(c);
   for (size_t i = 0; i < c->lowering.works.n; i++) {
     const sx_work *one = &c->lowering.works.items[i];
     if (one->kind == SX_WORK_PRODUCT)
@@ -218,7 +222,7 @@ static void check_output(const emit_case *c, const sx_buffer *buffer, const void
   memcpy(&a, (const char *)got + at * each, (size_t)each);
   memcpy(&b, (const char *)want + at * each, (size_t)each);
   sx_text text;
-  sx_text_init(&text, &c->planned->arena);
+  sx_text_init(&text, c->lowering.arena);
   sx_plan_print(&text, c->plan);
   fail_msg("%s: output %s, element %lld of %lld is %08x, the reference says %08x\n%s", c->name, buffer->name,
            (long long)at, (long long)(buffer->n_bytes / each), a, b, sx_text_get(&text));
