@@ -359,7 +359,9 @@ $(REPLAYS): $(O)/tests/fuzz/%: $(O)/tests/fuzz/%.o $(O)/tests/fuzz/replay.o $(TE
 CUDASIM_PTX_OBJECTS := $(call objects,$(CUDASIM_PTX_SOURCES)) \
   $(foreach level,$(LEVELS),$(patsubst %.c,$(O)/%.$(level).o,$(CUDASIM_PTX_LEVEL_SOURCES)))
 PTX_CASE := $(O)/tests/cudasim/ptx_case.o $(O)/tests/cudasim/emit_case.o $(CUDASIM_PTX_OBJECTS)
-$(O)/tests/unit/test_cudasim_ptx $(O)/tests/unit/test_cuda_emit: \
+PTX_PROGRAMS := unit/test_cudasim_ptx unit/test_cudasim_ptx_strict unit/test_cudasim_ptx_values unit/test_cuda_emit \
+  bench/bench_cudasim_ptx
+$(patsubst %,$(O)/tests/%,$(PTX_PROGRAMS)): \
   $(O)/tests/%: $(O)/tests/%.o $(PTX_CASE) $(TEST_LINK)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(PTX_CASE) $(TEST_LINK) $(LIBS_TEST) $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES) -ldl
