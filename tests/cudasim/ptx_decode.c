@@ -63,22 +63,22 @@ static bool find_special(sim_reader *r, sim_word name, sim_operand *operand) {
   return false;
 }
 
-/* A register, or `_`, whose operand is SIM_NONE. */
-static void take_register(sim_reader *r, raw_operand *raw) {
-  sim_word name = sim_take_word(r);
+/* A register, or `_`, whose operand is SIM_NONE. False: none of that name. */
+static bool find_register(sim_reader *r, raw_operand *raw, sim_word name) {
   raw->kind = RAW_REGISTER;
   raw->operand = SIM_NONE;
   if (sim_word_is(name, "_")) {
     raw->kind = RAW_SINK;
-    return;
+    return true;
   }
   const sim_declared *declared = sim_find_register(r, name, &raw->operand);
-  if (declared)
-    raw->width = declared->width;
-  else if (find_special(r, name, &raw->operand))
-    raw->width = 4;
-  else
-    sim_parse_refuse(r, "no register %.*s", (int)name.n, name.at);
+  raw->width = declared ? declared->width : 4;
+  return declared || find_special(r, name, &raw->operand);
+}
+
+static void take_register(sim_reader *r, raw_operand *raw) {
+  sim_word name = sim_take_word(r);
+  if (!find_register(r, raw, name)) sim_parse_refuse(r, "no register %.*s", (int)name.n, name.at);
 }
 
 static void take_number(sim_reader *r, raw_operand *raw) {
@@ -137,12 +137,12 @@ static void take_operand(sim_reader *r, raw_operand *raw) {
     take_vector(r, raw);
   } else if (c == '-' || (c >= '0' && c <= '9')) {
     take_number(r, raw);
-  } else if (c == '%' || (c == '_' && r->at[1] != '_' && (r->at[1] == '|' || r->at[1] == ','))) {
-    take_register(r, raw);
-    take_offset(r, raw);
   } else {
-    raw->kind = RAW_NAME;
     raw->name = sim_take_word(r);
+    if (!find_register(r, raw, raw->name)) {
+      if (c == '%') sim_parse_refuse(r, "no register %.*s", (int)raw->name.n, raw->name.at);
+      raw->kind = RAW_NAME;
+    }
     take_offset(r, raw);
   }
   if (raw->is_address) sim_expect(r, ']');

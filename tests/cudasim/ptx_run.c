@@ -296,6 +296,11 @@ static void run_reduce(sim_run *run, sim_warp *warp, const sim_op *op, uint32_t 
 
 typedef enum outcome { GOES_ON, WAITS, ENDED, STOPPED } outcome;
 
+static outcome stop_unreached(sim_run *run, const sim_warp *warp, uint32_t lane, uint32_t thread) {
+  sim_stop(run, warp, lane, "waits for thread %u of the block, which has ended", thread);
+  return STOPPED;
+}
+
 /* No lane can run: the block's barrier, the end, or lanes that wait for others that never come. */
 static outcome idle(sim_run *run, sim_warp *warp) {
   if (!warp->parked) return ENDED;
@@ -307,7 +312,7 @@ static outcome idle(sim_run *run, sim_warp *warp) {
     sim_stop(run, warp, lane, "waits for lane %u, which waits at PTX line %u", first_of(there),
              run->kernel->ops[warp->lane_pc[first_of(there)]].line);
   else
-    sim_stop(run, warp, lane, "waits for a lane of its warp that has ended");
+    stop_unreached(run, warp, lane, warp->index * SIM_N_LANES + first_of(warp->ended));
   return STOPPED;
 }
 
@@ -322,9 +327,7 @@ static outcome run_exit(sim_run *run, sim_warp *warp, uint32_t mask) {
 
 static outcome run_barrier(sim_run *run, sim_warp *warp) {
   if (warp->ended)
-    return sim_stop(run, warp, first_of(warp->mask), "a barrier that thread %u of the block cannot reach: it has ended",
-                    warp->index * SIM_N_LANES + first_of(warp->ended)),
-           STOPPED;
+    return stop_unreached(run, warp, first_of(warp->mask), warp->index * SIM_N_LANES + first_of(warp->ended));
   if (!gather(run, warp, warp->present)) return go_on(run, warp);
   warp->waits = true;
   return WAITS;
@@ -537,9 +540,7 @@ static bool pass_barrier(sim_run *run) {
       first = warp;
     }
   }
-  if (ended)
-    return sim_stop(run, first, 0, "a barrier that thread %u of the block cannot reach: it has ended",
-                    ended->index * SIM_N_LANES);
+  if (ended) return stop_unreached(run, first, 0, ended->index * SIM_N_LANES), false;
   const sim_op *op = &run->kernel->ops[first->pc];
   if (op->mode != SIM_NO_MODE) reduce_block(run, op);
   for (uint32_t i = 0; i < run->n_warps; i++) run->warps[i].pc++, run->warps[i].waits = false;
