@@ -51,18 +51,19 @@ LIBSEXP_SOURCES := \
   libsexp/cpu/reference.c libsexp/cpu/reference_contract.c libsexp/cpu/reference_element.c libsexp/cpu/reference_index.c \
   libsexp/cpu/reference_move.c libsexp/cpu/reference_random.c libsexp/cpu/reference_reduce.c libsexp/cpu/reference_scan.c \
   libsexp/cpu/scratch.c libsexp/cpu/threads.c libsexp/cpu/walk.c \
-  libsexp/cuda/contract.c libsexp/cuda/convolution.c libsexp/cuda/convolve.c libsexp/cuda/device.c libsexp/cuda/emit.c \
-  libsexp/cuda/emit_draw.c libsexp/cuda/emit_element.c libsexp/cuda/emit_group.c libsexp/cuda/emit_index.c \
-  libsexp/cuda/emit_kernel.c libsexp/cuda/emit_members.c libsexp/cuda/emit_merge.c libsexp/cuda/emit_move.c \
-  libsexp/cuda/emit_path.c libsexp/cuda/emit_reduce.c libsexp/cuda/emit_rows.c libsexp/cuda/emit_scan.c \
-  libsexp/cuda/emit_scatter.c libsexp/cuda/emit_sort.c libsexp/cuda/kernel_product.c libsexp/cuda/product.c \
-  libsexp/cuda/product_map.c libsexp/cuda/work.c \
+  libsexp/cuda/contract.c libsexp/cuda/convolution.c libsexp/cuda/convolve.c libsexp/cuda/cubins.c \
+  libsexp/cuda/device.c libsexp/cuda/emit.c libsexp/cuda/emit_draw.c libsexp/cuda/emit_element.c \
+  libsexp/cuda/emit_group.c libsexp/cuda/emit_index.c libsexp/cuda/emit_kernel.c libsexp/cuda/emit_members.c \
+  libsexp/cuda/emit_merge.c libsexp/cuda/emit_move.c libsexp/cuda/emit_path.c libsexp/cuda/emit_reduce.c \
+  libsexp/cuda/emit_rows.c libsexp/cuda/emit_scan.c libsexp/cuda/emit_scatter.c libsexp/cuda/emit_sort.c \
+  libsexp/cuda/kernel_product.c libsexp/cuda/lower.c libsexp/cuda/product.c libsexp/cuda/product_map.c \
+  libsexp/cuda/values.c libsexp/cuda/work.c \
   libsexp/run/bind.c libsexp/run/data_arrays.c libsexp/run/data_csv.c libsexp/run/data_idx.c \
   libsexp/run/data_manifest.c libsexp/run/data_windows.c libsexp/run/dataset.c libsexp/run/diagnostics.c \
   libsexp/run/digests.c libsexp/run/encoding.c libsexp/run/evaluation.c libsexp/run/files.c libsexp/run/generating.c \
   libsexp/run/loader.c libsexp/run/messages.c libsexp/run/parameters.c libsexp/run/run.c libsexp/run/start.c libsexp/run/step.c \
   libsexp/run/sum_tree.c libsexp/run/training.c \
-  libsexp/api.c libsexp/compile.c libsexp/describe.c libsexp/explain.c libsexp/libraries.c
+  libsexp/api.c libsexp/compile.c libsexp/describe.c libsexp/explain.c libsexp/libraries.c libsexp/open_device.c
 
 # Compiled once for every SIMD level of the architecture.
 LIBSEXP_LEVEL_SOURCES := \
@@ -73,8 +74,10 @@ LIBSEXP_LEVEL_SOURCES := \
 
 # Only where the headers of CUDA and cuDNN are (see "CUDA" below).
 LIBSEXP_CUDA_SOURCES := \
-  libsexp/cuda/api.c libsexp/cuda/choose.c libsexp/cuda/convolve_run.c libsexp/cuda/cudnn_descriptor.c \
-  libsexp/cuda/cudnn_pin.c libsexp/cuda/cudnn_select.c libsexp/cuda/product_run.c libsexp/cuda/trial.c
+  libsexp/cuda/api.c libsexp/cuda/backend.c libsexp/cuda/candidate.c libsexp/cuda/choose.c libsexp/cuda/compile.c \
+  libsexp/cuda/convolve_run.c libsexp/cuda/cuda.c libsexp/cuda/cudnn_descriptor.c libsexp/cuda/cudnn_pin.c \
+  libsexp/cuda/cudnn_select.c libsexp/cuda/executable.c libsexp/cuda/measure.c libsexp/cuda/observe.c \
+  libsexp/cuda/open.c libsexp/cuda/product_run.c libsexp/cuda/trial.c
 
 LIBSEXP_HEADERS := libsexp/sexp.h libsexp/sexp_device.h libsexp/sexp_explain.h
 PRELUDE := $(sort $(wildcard libsexp/lang/prelude/*.sexp))
@@ -392,7 +395,7 @@ $(eval $(call cudasim_rule,libnvrtc.so.13,$(CUDASIM_NVRTC_SOURCES),-ldl))
 $(eval $(call cudasim_rule,libcublas.so.13,$(CUDASIM_CUBLAS_SOURCES),-l:libcuda.so.1 -lm))
 $(eval $(call cudasim_rule,libcublasLt.so.13,$(CUDASIM_CUBLASLT_SOURCES),-l:libcuda.so.1 -lm -ldl))
 $(eval $(call cudasim_rule,libcudnn.so.9,$(CUDASIM_CUDNN_SOURCES),-l:libcuda.so.1 -ljansson -lm -ldl))
-$(patsubst %,$(O)/tests/unit/%,$(basename $(notdir $(wildcard tests/unit/test_cudasim*.c)))): | $(CUDASIM_LIBRARIES)
+$(patsubst %,$(O)/tests/unit/%,$(basename $(notdir $(wildcard tests/unit/test_cuda*.c)))): | $(CUDASIM_LIBRARIES)
 
 dependencies:
 	$(Q)sh tests/dependencies.sh $(NEED)

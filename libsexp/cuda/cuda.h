@@ -28,7 +28,8 @@ typedef struct sx_cuda_failure {
   char text[1024];
 } sx_cuda_failure;
 
-struct sx_kernels; /* compile.h */
+struct sx_kernels;    /* compile.h */
+struct sx_cuda_taken; /* cuda.c */
 
 typedef struct sx_cuda {
   sx_memory memory;
@@ -36,7 +37,7 @@ typedef struct sx_cuda {
   sx_api api;     /* driver and NVRTC always; cuBLAS and cuBLASLt unless portable; cuDNN where `cudnn` is set */
   bool portable, patterns;
   int64_t capability, multiprocessors; /* 80, 108 */
-  int64_t total_bytes, free_bytes;     /* free: when it was opened, or as the options assume */
+  int64_t assumed_bytes;               /* of memory, that plans may count on; 0: as the driver says */
   sx_device properties;                /* the 23 facts that cuDNN selects by */
   sexp_device_facts facts;
 
@@ -52,7 +53,11 @@ typedef struct sx_cuda {
   CUevent begin, end;                /* of sx_cuda_time */
   int64_t timed_ns;                  /* of the device, by all timed spans until now */
 
-  struct sx_kernels *kernels; /* compiled ones, by name */
+  struct sx_kernels *kernels;  /* compiled ones, by name */
+  struct sx_cuda_taken *taken; /* memory that is to be given back */
+  int64_t taken_bytes;
+  sx_backend *backend;
+  sx_made *trials; /* executables of candidates, while they are tried */
   sx_cuda_failure failure;
   sx_options options; /* choices of the plans of the run at hand */
   const char *doing;  /* "conv1/w (kernel group_5a1f03c2)": named by failures; NULL: nothing in particular */
@@ -77,8 +82,11 @@ bool sx_cuda_enter(sx_cuda *cuda);
 
 /* ---- memory: 0 or NULL, and a failure of memory, where there is none ---- */
 
-CUdeviceptr sx_cuda_take(sx_cuda *cuda, int64_t n_bytes);
+CUdeviceptr sx_cuda_take(sx_cuda *cuda, int64_t n_bytes); /* a multiple of SX_CUDA_ALIGNMENT */
 void sx_cuda_give(sx_cuda *cuda, CUdeviceptr memory);
+void sx_cuda_give_all(sx_cuda *cuda);
+/* That can still be taken, as far as plans may count on it. */
+int64_t sx_cuda_free_bytes(sx_cuda *cuda);
 void *sx_cuda_take_host(sx_cuda *cuda, int64_t n_bytes); /* page-locked */
 void sx_cuda_give_host(sx_cuda *cuda, void *memory);
 /* The fixed workspace of convolutions, taken at the first call. A plan of cuDNN needs at most its bytes. Scratch of the

@@ -50,6 +50,7 @@ typedef enum sx_finished {
 typedef struct sx_backend_calls {
   /* ---- memory: NULL where there is none. Addresses are multiples of 256 on a device, 64 on the CPU. ---- */
   void *(*take)(sx_backend *backend, int64_t n_bytes);
+  /* It, give_host and unmake wait for what was enqueued. */
   void (*give)(sx_backend *backend, void *memory);
   /* Memory of the host that upload and download work on. It is read and written when the work is done, not when it is
    * enqueued: a recorded upload takes at each replay what is there then. */
@@ -91,7 +92,7 @@ typedef struct sx_backend_calls {
   /* After executables are made, before one of them is executed: takes the memory that they share. May be called again
    * when more were made; sequences are to be recorded anew then. False: an error is in diags. */
   bool (*ready)(sx_backend *backend, sx_diags *diags);
-  /* Adds a line of text for each piece of work that it is executed as. NULL: it has none to show. */
+  /* Adds a line of text for each piece of work that it is executed as: kernel, shape, dtype, model path. */
   void (*print)(sx_backend *backend, const sx_made *made, sx_text *text);
 
   /* ---- sequences: work that is enqueued alike, again and again ---- */
@@ -103,18 +104,16 @@ typedef struct sx_backend_calls {
   /* Addresses changed: replay of all sequences is false until they are recorded again. */
   void (*forget)(sx_backend *backend);
 
-  /* ---- measuring, and reports ---- */
+  /* ---- measuring ---- */
   /* Time of the device until now that executions took; waits for what was enqueued. */
   int64_t (*now_ns)(sx_backend *backend);
   /* What a pass asks of the device as a number: "recompute", f32 operations that it does in the time in which a byte of
    * its memory is read; as text. False: it cannot, an error is in diags. */
   bool (*measure)(sx_backend *backend, const char *what, char *text, size_t n_text, sx_diags *diags);
-  /* Adds a line for each piece of work of an executable: kernel, shape, dtype, model path. */
-  void (*describe)(sx_backend *backend, const sx_made *made, sx_text *text);
 } sx_backend_calls;
 
 /* Where shares_memory, these calls may be NULL: take_host, give_host, upload, download, free_bytes, plan_bytes, needs,
- * ready, replay to measure, describe. */
+ * ready, print, replay to measure. */
 struct sx_backend {
   const sx_backend_calls *calls;
   const char *facts;  /* "cpu, numerics 1" */

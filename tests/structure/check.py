@@ -35,7 +35,7 @@ MAY = {  # folder -> folders whose headers it may include
     "libsexp/lang": ["libsexp/base", "libsexp/read", "libsexp/ir", "kernels"],
     "libsexp/pass": ["libsexp/base", "libsexp/ir", "kernels"],
     "libsexp/cpu": ["libsexp/base", "libsexp/ir", "libsexp/pass", "libsexp/device", "kernels"],
-    "libsexp/device": ["libsexp/base", "libsexp/ir", "libsexp/pass"],
+    "libsexp/device": ["libsexp/base", "libsexp/ir", "libsexp/pass", "libsexp"],
     "libsexp/cuda": ["libsexp/base", "libsexp/ir", "libsexp/pass", "libsexp/device", "kernels", "libsexp"],
     "libsexp/run": ["libsexp/base", "libsexp/read", "libsexp/ir", "libsexp/lang", "libsexp/pass", "libsexp/cpu",
                     "libsexp/device", "kernels", "libsexp"],

@@ -1,0 +1,12 @@
+/* The device as libsexp/run sees it: the table of ../device/backend.h. */
+#ifndef SX_CUDA_BACKEND_H
+#define SX_CUDA_BACKEND_H
+
+#include "cuda.h"
+
+/* False: an error is in diags. Needs a guard of cuda->memory. */
+bool sx_cuda_backend_open(sx_cuda *cuda, sx_diags *diags);
+/* Also after a failure: executables that are left, recorded sequences, memory. */
+void sx_cuda_backend_close(sx_cuda *cuda);
+
+#endif
