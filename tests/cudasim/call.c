@@ -17,6 +17,9 @@ static unsigned n_violations;
 static _Thread_local const char *current_call = "cudasim";
 static _Thread_local unsigned depth;
 
+void sim_lock(void) { pthread_mutex_lock(&lock); }
+void sim_unlock(void) { pthread_mutex_unlock(&lock); }
+
 static void report(const char *call, const char *format, va_list arguments) {
   char text[1024];
   vsnprintf(text, sizeof text, format, arguments);

@@ -12,6 +12,10 @@
 
 /* ---- calls and violations (call.c) ---------------------------------------------------------------- */
 
+/* The one lock, recursive. */
+void sim_lock(void);
+void sim_unlock(void);
+
 typedef enum sim_needs { SIM_NEEDS_NOTHING, SIM_NEEDS_INIT, SIM_NEEDS_CONTEXT } sim_needs;
 
 /* Every entry point begins with SIM_CALL(needs): takes the lock, and returns the error of a call that comes too early

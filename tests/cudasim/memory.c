@@ -10,7 +10,7 @@
 
 #include "driver.h"
 
-enum { PAGE = 4096, ALIGNMENT = 512, PATTERN_BYTES = 16 << 20 };
+enum { PAGE = 4096, ALIGNMENT = 512, PATTERN_BYTES = 16 << 20, MOST_OF_CONTEXT = 400 << 20 };
 /* Not a number as F32, BF16 and F64, and large as an integer. */
 static const uint32_t GARBAGE = 0x7FFDFFC5u;
 
@@ -150,9 +150,12 @@ static void unmap(sim_memory *memory) {
 
 static size_t total(void) { return (size_t)sim_card_fact("totalGlobalMem"); }
 
+/* A context takes some for itself. */
+static size_t of_context(void) { return total() / 64 < MOST_OF_CONTEXT ? total() / 64 : MOST_OF_CONTEXT; }
+
 static size_t available(int device) {
   size_t others = (size_t)(sim_setting_number("memory.used", 0) * 0x1p30);
-  size_t taken = used[device] + others;
+  size_t taken = used[device] + others + of_context();
   return taken < total() ? total() - taken : 0;
 }
 

@@ -68,6 +68,8 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned flags
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
   if (flags) return sim_refuse(CUDA_ERROR_INVALID_VALUE, "flags are 0x%x; they must be 0", flags);
   if (stream->capture || sim_capture_live(event)) return sim_capture_wait(stream, event);
+  if (event->capture)
+    return sim_refuse(CUDA_ERROR_CAPTURED_EVENT, "event %u was last recorded in a capture", event->object.number);
   if (!event->mark) return CUDA_SUCCESS; /* never recorded: nothing to wait for, and no mistake */
   sim_host_spend(500);
   sim_stream_add(stream, NULL, NULL, &event->mark, 1);

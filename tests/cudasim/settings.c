@@ -22,14 +22,23 @@ static char *card_text;
 static bool read_once;
 static uint64_t random_state;
 
-const char *sim_setting_at(size_t i) { return i < n_settings ? settings[i] : NULL; }
-
 /* The last one of a name counts. */
-const char *sim_setting(const char *name) {
+static const char *find_setting(const char *name) {
   size_t n = strlen(name);
   for (size_t i = n_settings; i-- > 0;)
     if (strncmp(settings[i], name, n) == 0 && settings[i][n] == '=') return settings[i] + n + 1;
   return NULL;
+}
+
+/* A library may ask before the driver is called. */
+const char *sim_setting(const char *name) {
+  sim_settings_ready();
+  return find_setting(name);
+}
+
+const char *sim_setting_at(size_t i) {
+  sim_settings_ready();
+  return i < n_settings ? settings[i] : NULL;
 }
 
 static double number_of(const char *name, const char *value) {
@@ -106,22 +115,29 @@ static void apply(void) {
   if (sim_setting("driver.version")) set_fact("driverVer", (int64_t)sim_setting_number("driver.version", 0));
 }
 
-bool sim_settings_ready(void) {
-  if (read_once) return card != NULL;
-  read_once = true;
+static void read_all(void) {
   const char *text = getenv("CUDASIM_SETTINGS");
   split(text ? text : "");
   json_error_t error;
-  const char *path = sim_setting("card");
+  const char *path = find_setting("card");
   if (path) card = json_load_file(path, 0, &error);
   if (!card) {
     sim_violation("%s%s: start with tests/cudasim/run, which names a card", path ? path : "no card",
                   path ? error.text : "");
-    return false;
+    return;
   }
   apply();
   card_text = json_dumps(card, JSON_COMPACT | JSON_PRESERVE_ORDER);
-  return true;
+}
+
+bool sim_settings_ready(void) {
+  sim_lock();
+  if (!read_once) {
+    read_once = true;
+    read_all();
+  }
+  sim_unlock();
+  return card != NULL;
 }
 
 int64_t sim_card_fact(const char *name) {
