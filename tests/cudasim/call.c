@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include "driver.h"
@@ -13,6 +14,7 @@ enum { STATUS_OF_VIOLATIONS = 86 };
 
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static bool initialized;
+static pid_t process; /* a child that is forked ends without a word */
 static unsigned n_violations;
 static _Thread_local const char *current_call = "cudasim";
 static _Thread_local unsigned depth;
@@ -56,7 +58,10 @@ CUresult sim_refuse(CUresult status, const char *format, ...) {
   return status;
 }
 
-void sim_initialize(void) { initialized = true; }
+void sim_initialize(void) {
+  initialized = true;
+  process = getpid();
+}
 
 static CUresult allowed(sim_needs needs) {
   if (needs == SIM_NEEDS_NOTHING) return CUDA_SUCCESS;
@@ -83,6 +88,7 @@ void sim_leave(sim_call *call) {
 
 /* When the process ends, or the library is closed. */
 __attribute__((destructor)) static void end(void) {
+  if (process && process != getpid()) return;
   current_call = "exit";
   sim_context_end();
   if (n_violations == 0 || !sim_violations_end()) return;

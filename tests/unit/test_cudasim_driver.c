@@ -532,6 +532,35 @@ static void tells_of_kernels(void) {
   cudasim_close();
 }
 
+/* A kernel of many instructions, in simulated time. */
+static void times_a_kernel(void) {
+  cudasim_open();
+  CUmodule module = cudasim_module();
+  CUstream stream = cudasim_stream();
+  CUdeviceptr x = cudasim_memory(4u << 18);
+  CUevent events[2];
+  float ms = 0;
+  for (int i = 0; i < 2; i++) GOOD(cu.cuEventCreate(&events[i], 0));
+  GOOD(cu.cuEventRecord(events[0], stream));
+  cudasim_fill(module, x, 1u << 18, 1, stream);
+  GOOD(cu.cuEventRecord(events[1], stream));
+  GOOD(cu.cuStreamSynchronize(stream));
+  GOOD(cu.cuEventElapsedTime(&ms, events[0], events[1]));
+  fprintf(stderr, "%.9g\n", (double)ms);
+  for (int i = 0; i < 2; i++) GOOD(cu.cuEventDestroy(events[i]));
+  GOOD(cu.cuMemFree(x));
+  GOOD(cu.cuModuleUnload(module));
+  GOOD(cu.cuStreamDestroy(stream));
+  cudasim_close();
+}
+
+static double kernel_ms(const char *settings) {
+  outcome result;
+  cudasim_run(&result, settings, times_a_kernel);
+  assert_int_equal(result.status, 0);
+  return atof(result.text);
+}
+
 static void refuses_a_launch(void) {
   cudasim_open();
   CUmodule module = cudasim_module();
@@ -571,19 +600,21 @@ static void kernels_run_from_nvrtcs_ptx(void **state) {
   for (int i = 0; i < N_ORDERS; i++) cudasim_good(ORDERS[i], runs_kernels);
   cudasim_good("", tells_of_kernels);
   cudasim_good("memory.fail_launch=1", refuses_a_launch);
+  double ms = kernel_ms("");
+  assert_true(ms > 0.0035 && ms == kernel_ms("order=lazy"));
+  double slow = kernel_ms("speed.fill=0.1"), narrow = kernel_ms("device.multiprocessors=10");
+  if (slow < 5 * ms || narrow < 1.5 * ms)
+    fail_msg("%g ms, slowed down %g, on less multiprocessors %g", ms, slow, narrow);
   cudasim_good("", refuses_images);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(facts_are_the_cards),
-                                     cmocka_unit_test(results_have_names),
-                                     cmocka_unit_test(memory_is_the_cards),
-                                     cmocka_unit_test(streams_run_in_any_order_that_events_leave),
-                                     cmocka_unit_test(threads_share_a_context),
-                                     cmocka_unit_test(time_is_computed),
-                                     cmocka_unit_test(captured_work_is_replayed),
-                                     cmocka_unit_test(tasks_of_libraries_run_and_are_dropped),
-                                     cmocka_unit_test(kernels_run_from_nvrtcs_ptx)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(facts_are_the_cards),        cmocka_unit_test(results_have_names),
+      cmocka_unit_test(memory_is_the_cards),        cmocka_unit_test(streams_run_in_any_order_that_events_leave),
+      cmocka_unit_test(threads_share_a_context),    cmocka_unit_test(time_is_computed),
+      cmocka_unit_test(captured_work_is_replayed),  cmocka_unit_test(tasks_of_libraries_run_and_are_dropped),
+      cmocka_unit_test(kernels_run_from_nvrtcs_ptx)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else
