@@ -39,6 +39,17 @@ template <typename T> SX_MATH float sx_rounded(float x) { return sx_get(sx_made<
 /* Four neighbours, moved as one where their address is a multiple of their size. */
 template <typename T> struct __align__(4 * sizeof(T)) sx_four { T at[4]; };
 
+/* The first n, fewer than four, of them. */
+template <typename T, typename N> SX_MATH void sx_read_some(sx_four<T> &to, const T *from, N n) {
+#pragma unroll
+  for (int x = 0; x < 4; x++) to.at[x] = x < n ? from[x] : T{};
+}
+template <typename T, typename N> SX_MATH void sx_write_some(T *to, const sx_four<T> &from, N n) {
+#pragma unroll
+  for (int x = 0; x < 4; x++)
+    if (x < n) to[x] = from.at[x];
+}
+
 /* i32 wraps. */
 SX_MATH int sx_wrap_add(int a, int b) { return (int)((unsigned)a + (unsigned)b); }
 SX_MATH int sx_wrap_sub(int a, int b) { return (int)((unsigned)a - (unsigned)b); }

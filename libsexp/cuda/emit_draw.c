@@ -26,6 +26,6 @@ void sx_emit_draw(sx_lowering *l, uint32_t task, sx_id id) {
   sx_emit_add(&e, "  sx_four<float> four;\n  %s(key, block, four.at);\n",
               node->op == SX_OP_NORMAL ? "sx_draw_normal_block" : "sx_draw_uniform_block");
   sx_emit_add(&e, "  if (n - i >= 4) *(sx_four<float> *)(out + i) = four;\n");
-  sx_emit_add(&e, "  else for (int x = 0; x < n - i; x++) out[i + x] = four.at[x];\n");
+  sx_emit_add(&e, "  else sx_write_some(out + i, four, n - i);\n");
   sx_emit_end_each(&e, node->op == SX_OP_NORMAL ? "normal" : "uniform", (n + FOUR - 1) / FOUR);
 }

@@ -42,7 +42,7 @@ static void read_four(sx_emitter *e, const sx_member *one, uint32_t i) {
   sx_emit_place(e, &one->path, "i", at);
   sx_emit_add(e, "  sx_four<%s> a%u;\n", type, i);
   sx_emit_add(e, "  if (n - i >= 4) a%u = *(const sx_four<%s> *)(p%u + %s);\n", i, type, i, at);
-  sx_emit_add(e, "  else for (int x = 0; x < 4; x++) a%u.at[x] = x < n - i ? p%u[%s + x] : %s{};\n", i, i, at, type);
+  sx_emit_add(e, "  else sx_read_some(a%u, p%u + %s, n - i);\n", i, i, at);
 }
 
 static void read_before(sx_emitter *e, const sx_member *one, uint32_t i, reading how) {
@@ -67,7 +67,7 @@ static void read_within(sx_emitter *e, const sx_member *one, uint32_t i, reading
 static void write_four(sx_emitter *e, const sx_member *one, uint32_t i) {
   const char *type = sx_emit_type(one->dtype);
   sx_emit_add(e, "  if (n - i >= 4) *(sx_four<%s> *)(p%u + i) = b%u;\n", type, i, i);
-  sx_emit_add(e, "  else for (int x = 0; x < n - i; x++) p%u[i + x] = b%u.at[x];\n", i, i);
+  sx_emit_add(e, "  else sx_write_some(p%u + i, b%u, n - i);\n", i, i);
 }
 
 /* The text works for any number of elements, places and n being arguments. */

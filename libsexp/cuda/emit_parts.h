@@ -7,7 +7,8 @@
 
 /* ---- paths: emit_path.c --------------------------------------------------------------------------- */
 
-/* Where elements lie: loops, no two of which could be one. At least one; of n = 1, one of length 1 and stride 1. */
+/* Where elements lie: loops, no two of which could be one. At least one; of n = 1, one of length 1, of stride 0 where
+ * the element is one that is repeated along other shapes, else 1. */
 typedef struct sx_path {
   int rank;
   int64_t n;

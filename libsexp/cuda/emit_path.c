@@ -15,7 +15,12 @@ sx_path sx_path_make(const int64_t *dims, const int64_t *strides, int rank) {
     path.dims[path.rank] = dims[i];
     path.strides[path.rank++] = strides[i];
   }
-  return path.rank && path.n ? path : sx_path_row_major(path.n);
+  if (path.rank && path.n) return path;
+  bool repeats = path.n == 1 && rank > 0;
+  for (int i = 0; i < rank; i++) repeats = repeats && strides[i] == 0;
+  path = sx_path_row_major(path.n);
+  if (repeats) path.strides[0] = 0;
+  return path;
 }
 
 sx_path sx_path_of(const sx_plan *plan, sx_id id) {
