@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- tensors ------------------------------------------------------------------------------------ */
 
@@ -70,39 +71,129 @@ typedef struct place {
   int64_t offset, h, w;
 } place;
 
+enum { NOWHERE = -1 };
+
 /* One side of the sums: element (i, k) lies where rows[i] and terms[k] add up to. */
 typedef struct view {
   const sim_tensor *tensor;
   place *rows, *terms;
   int64_t n_rows, n_terms;
-  int64_t divide[2]; /* height and width exist at multiples of it alone */
+  int64_t divide[2];              /* height and width exist at multiples of it alone */
+  int64_t *h_offsets, *w_offsets; /* by the sums of h and of w: the offset, or NOWHERE */
+  int64_t *by_pixel;              /* the terms, those of one h and w together */
 } view;
 
 static void free_view(view *v) {
   free(v->rows);
   free(v->terms);
+  free(v->h_offsets);
+  free(v->w_offsets);
+  free(v->by_pixel);
 }
 
-static bool find(int64_t *offset, const view *v, const place *row, const place *term) {
-  int64_t h = row->h + term->h, w = row->w + term->w;
-  if (h < 0 || w < 0) return false;
-  if (v->divide[0] > 1 || v->divide[1] > 1) {
-    if (h % v->divide[0] || w % v->divide[1]) return false;
-    h /= v->divide[0];
-    w /= v->divide[1];
+static int64_t *axis_at(place *p, int d) { return d == 0 ? &p->h : &p->w; }
+
+/* Moves a list's h or w so that the least is 0; gives what was the least and what is the most. */
+static int64_t move(int64_t *most, place *places, int64_t n, int d) {
+  int64_t least = *axis_at(&places[0], d);
+  *most = 0;
+  for (int64_t i = 0; i < n; i++)
+    if (*axis_at(&places[i], d) < least) least = *axis_at(&places[i], d);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t *at = axis_at(&places[i], d);
+    *at -= least;
+    if (*at > *most) *most = *at;
   }
-  *offset = row->offset + term->offset + h * v->tensor->strides[2] + w * v->tensor->strides[3];
-  return h < v->tensor->dims[2] && w < v->tensor->dims[3];
+  return least;
 }
+
+static int64_t *tabulate(view *v, int d, int64_t *most_term) {
+  int64_t most_row;
+  int64_t least = move(&most_row, v->rows, v->n_rows, d) + move(most_term, v->terms, v->n_terms, d);
+  int64_t *offsets = sim_take((size_t)(most_row + *most_term + 1) * sizeof *offsets);
+  for (int64_t i = 0; i <= most_row + *most_term; i++) {
+    int64_t at = least + i;
+    bool is_there = at >= 0 && at % v->divide[d] == 0 && at / v->divide[d] < v->tensor->dims[2 + d];
+    offsets[i] = is_there ? at / v->divide[d] * v->tensor->strides[2 + d] : NOWHERE;
+  }
+  return offsets;
+}
+
+/* Counts, then places. */
+static int64_t *sort_by_pixel(const view *v, int64_t most_h, int64_t most_w) {
+  size_t n_pixels = (size_t)((most_h + 1) * (most_w + 1));
+  int64_t *begins = sim_take((n_pixels + 1) * sizeof *begins), *sorted = sim_take((size_t)v->n_terms * sizeof *sorted);
+  memset(begins, 0, (n_pixels + 1) * sizeof *begins);
+  for (int64_t k = 0; k < v->n_terms; k++) begins[v->terms[k].h * (most_w + 1) + v->terms[k].w + 1]++;
+  for (size_t i = 0; i < n_pixels; i++) begins[i + 1] += begins[i];
+  for (int64_t k = 0; k < v->n_terms; k++) sorted[begins[v->terms[k].h * (most_w + 1) + v->terms[k].w]++] = k;
+  free(begins);
+  return sorted;
+}
+
+static void finish_view(view *v) {
+  int64_t most_h, most_w;
+  v->h_offsets = tabulate(v, 0, &most_h);
+  v->w_offsets = tabulate(v, 1, &most_w);
+  v->by_pixel = sort_by_pixel(v, most_h, most_w);
+}
+
+/* The element's offset, or a negative number. */
+static inline int64_t find(const view *v, const place *row, const place *term) {
+  int64_t h = v->h_offsets[row->h + term->h], w = v->w_offsets[row->w + term->w];
+  return (h | w) < 0 ? NOWHERE : row->offset + term->offset + h + w;
+}
+
+#define INLINE static inline __attribute__((always_inline))
+
+static bool is_pixel_of(const place *a, const place *b) { return a->h == b->h && a->w == b->w; }
+
+/* A row at a time: all terms of one pixel are there, or none is. */
+INLINE void fill_by_terms(sim_dtype dtype, float *panel, const void *values, const view *v, int64_t i, int64_t n,
+                          int64_t width) {
+  for (int64_t r = 0; r < n; r++)
+    for (int64_t at = 0, end; at < v->n_terms; at = end) {
+      const place *first = &v->terms[v->by_pixel[at]];
+      int64_t offset = find(v, &v->rows[i + r], first) - first->offset;
+      bool is_there = offset + first->offset >= 0;
+      for (end = at; end < v->n_terms && is_pixel_of(first, &v->terms[v->by_pixel[end]]); end++) {
+        int64_t k = v->by_pixel[end];
+        panel[k * width + r] = is_there ? sim_widen(dtype, values, offset + v->terms[k].offset) : 0;
+      }
+    }
+}
+
+/* A term at a time: rows that are neighbours in memory, of one pixel, are copied together. */
+INLINE void fill_by_rows(sim_dtype dtype, float *panel, const void *values, const view *v, int64_t i, int64_t width,
+                         const int64_t *ends, int64_t n_runs) {
+  for (int64_t k = 0; k < v->n_terms; k++)
+    for (int64_t run = 0, r = 0; run < n_runs; r = ends[run++]) {
+      int64_t offset = find(v, &v->rows[i + r], &v->terms[k]), n = ends[run] - r;
+      float *to = panel + k * width + r;
+      for (int64_t j = 0; j < n; j++) to[j] = offset < 0 ? 0 : sim_widen(dtype, values, offset + j);
+    }
+}
+
+/* ends: of the runs of neighbours among n rows from i on; gives how many there are. */
+static int64_t find_runs(int64_t *ends, const view *v, int64_t i, int64_t n) {
+  int64_t n_runs = 0;
+  const place *rows = &v->rows[i];
+  for (int64_t r = 1; r <= n; r++)
+    if (r == n || !is_pixel_of(&rows[r], &rows[r - 1]) || rows[r].offset != rows[r - 1].offset + 1) ends[n_runs++] = r;
+  return n_runs;
+}
+
+enum { WIDTH_MOST = 32 };
 
 static void fill(const sim_operand *operand, float *panel, int64_t n_terms, int64_t i, int64_t width) {
   const view *v = operand->context;
-  int64_t n = v->n_rows - i < width ? v->n_rows - i : width, offset;
-  for (int64_t k = 0; k < n_terms; k++, panel += width)
-    for (int64_t r = 0; r < width; r++)
-      panel[r] = r < n && find(&offset, v, &v->rows[i + r], &v->terms[k])
-                     ? sim_widen(operand->dtype, operand->values, offset)
-                     : 0;
+  int64_t n = v->n_rows - i < width ? v->n_rows - i : width, ends[WIDTH_MOST];
+  if (n < width) memset(panel, 0, (size_t)(n_terms * width) * sizeof *panel);
+  int64_t n_runs = find_runs(ends, v, i, n);
+  if (n_runs * 2 <= n)
+    SIM_FOR_DTYPE(operand->dtype, dtype, fill_by_rows(dtype, panel, operand->values, v, i, width, ends, n_runs));
+  else
+    SIM_FOR_DTYPE(operand->dtype, dtype, fill_by_terms(dtype, panel, operand->values, v, i, n, width));
 }
 
 /* Places of all (a, b, c), c fastest, as the lists `order` of what each one steps say. */
@@ -196,16 +287,18 @@ static layout lay(const sim_convolution *c, bool channels_first) {
   static void (*const roles[SIM_N_ROLES])(layout *, const sim_convolution *, bool) = {lay_forward, lay_data,
                                                                                       lay_weight};
   roles[c->role](&l, c, channels_first);
+  finish_view(&l.a);
+  finish_view(&l.b);
+  finish_view(&l.out);
   return l;
 }
 
 /* ---- computing ---------------------------------------------------------------------------------- */
 
 static void store(const sim_convolution *c, const view *out, const float *sums, void *result) {
-  int64_t offset;
-  for (int64_t i = 0; i < out->n_rows; i++)
-    for (int64_t j = 0; j < out->n_terms; j++) {
-      if (!find(&offset, out, &out->rows[i], &out->terms[j])) continue;
+  for (int64_t j = 0; j < out->n_terms; j++)
+    for (int64_t i = 0; i < out->n_rows; i++) {
+      int64_t offset = find(out, &out->rows[i], &out->terms[j]);
       float value = c->alpha * sums[i * out->n_terms + j];
       if (c->beta != 0) value += c->beta * sim_widen(out->tensor->dtype, result, offset);
       sim_narrow(out->tensor->dtype, result, offset, value);

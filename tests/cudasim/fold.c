@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { ROWS = 4, COLUMNS = 32, WIDTH = 16, VECTORS = ROWS * COLUMNS / WIDTH };
 typedef float vector __attribute__((vector_size(WIDTH * sizeof(float)), aligned(4), may_alias));
@@ -37,7 +36,7 @@ const char *sim_dtype_name(sim_dtype dtype) {
   return names[dtype];
 }
 
-static float widen_f16(uint16_t half) {
+float sim_widen_f16(uint16_t half) {
   uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, fraction = half & 1023;
   if (exponent == 31) return float_of(sign | 0x7f800000 | fraction << 13);
   if (exponent) return float_of(sign | (exponent + 112) << 23 | fraction << 13);
@@ -61,12 +60,6 @@ static uint16_t narrow_bf16(float value) {
   return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-float sim_widen(sim_dtype dtype, const void *values, int64_t at) {
-  if (dtype == SIM_F32) return ((const float *)values)[at];
-  uint16_t half = ((const uint16_t *)values)[at];
-  return dtype == SIM_BF16 ? float_of((uint32_t)half << 16) : widen_f16(half);
-}
-
 void sim_narrow(sim_dtype dtype, void *values, int64_t at, float value) {
   if (dtype == SIM_F32)
     ((float *)values)[at] = value;
@@ -76,24 +69,29 @@ void sim_narrow(sim_dtype dtype, void *values, int64_t at, float value) {
 
 /* ---- panels ------------------------------------------------------------------------------------- */
 
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE void fill(sim_dtype dtype, float *panel, const void *values, int64_t n_terms, int64_t n, int64_t width,
+                 int64_t row_stride, int64_t term_stride) {
+  if (row_stride == 1)
+    for (int64_t k = 0; k < n_terms; k++)
+      for (int64_t r = 0; r < n; r++) panel[k * width + r] = sim_widen(dtype, values, r + k * term_stride);
+  else
+    for (int64_t r = 0; r < n; r++)
+      for (int64_t k = 0; k < n_terms; k++)
+        panel[k * width + r] = sim_widen(dtype, values, r * row_stride + k * term_stride);
+}
+
 void sim_fill_strided(const sim_operand *operand, float *panel, int64_t n_terms, int64_t i, int64_t width) {
   int64_t n = operand->n - i < width ? operand->n - i : width;
+  const char *values =
+      (const char *)operand->values + i * operand->row_stride * (int64_t)sim_dtype_size(operand->dtype);
   if (n < width) memset(panel, 0, (size_t)(n_terms * width) * sizeof *panel);
-  if (operand->row_stride == 1) {
-    for (int64_t k = 0; k < n_terms; k++)
-      for (int64_t r = 0; r < n; r++)
-        panel[k * width + r] = sim_widen(operand->dtype, operand->values, i + r + k * operand->term_stride);
-    return;
-  }
-  for (int64_t r = 0; r < n; r++)
-    for (int64_t k = 0; k < n_terms; k++)
-      panel[k * width + r] =
-          sim_widen(operand->dtype, operand->values, (i + r) * operand->row_stride + k * operand->term_stride);
+  SIM_FOR_DTYPE(operand->dtype, dtype,
+                fill(dtype, panel, values, n_terms, n, width, operand->row_stride, operand->term_stride));
 }
 
 /* ---- one tile ----------------------------------------------------------------------------------- */
-
-#define INLINE static inline __attribute__((always_inline))
 
 /* Adds n terms, `step` apart, from term k on. */
 INLINE void add_terms(vector sums[VECTORS], const float *a, const float *b, int64_t k, int64_t n, int64_t step) {

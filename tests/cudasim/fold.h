@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* ---- numbers ---- */
 
@@ -14,8 +15,31 @@ typedef enum sim_dtype { SIM_F32, SIM_BF16, SIM_F16, SIM_N_DTYPES } sim_dtype;
 
 size_t sim_dtype_size(sim_dtype dtype);
 const char *sim_dtype_name(sim_dtype dtype); /* "f32" */
-/* Exact. */
-float sim_widen(sim_dtype dtype, const void *values, int64_t at);
+float sim_widen_f16(uint16_t half);
+/* Exact. In place, so that loops over one type are made of it. */
+static inline float sim_widen(sim_dtype dtype, const void *values, int64_t at) {
+  if (dtype == SIM_F32) return ((const float *)values)[at];
+  uint16_t half = ((const uint16_t *)values)[at];
+  if (dtype == SIM_F16) return sim_widen_f16(half);
+  uint32_t bits = (uint32_t)half << 16;
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+/* `statement` with `dtype` as a constant in each of its copies. */
+#define SIM_FOR_DTYPE(type, dtype, statement) \
+  do {                                        \
+    if ((type) == SIM_F32) {                  \
+      const sim_dtype dtype = SIM_F32;        \
+      statement;                              \
+    } else if ((type) == SIM_BF16) {          \
+      const sim_dtype dtype = SIM_BF16;       \
+      statement;                              \
+    } else {                                  \
+      const sim_dtype dtype = SIM_F16;        \
+      statement;                              \
+    }                                         \
+  } while (0)
 /* To nearest, ties to even. */
 void sim_narrow(sim_dtype dtype, void *values, int64_t at, float value);
 
