@@ -7,7 +7,11 @@
 
 enum { JSON_MAX = 4096 };
 
+/* What the real cuDNN opens by name is opened before, as it is in a run: it finds the stand-ins, and does not open and close
+ * NVRTC at every question. */
 static void load(dnn *d) {
+  mathlib_library("libnvrtc.so.13");
+  mathlib_library("libcublasLt.so.13");
   d->library = mathlib_library("libcudnn.so.9");
 #define ROW(function) *(void **)&d->p_##function = mathlib_function(d->library, #function);
   DNN(ROW)

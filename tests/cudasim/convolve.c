@@ -24,7 +24,7 @@ static bool is_sound(const sim_tensor *t) {
 
 const char *sim_convolution_check(const sim_convolution *c) {
   if (!is_sound(&c->x) || !is_sound(&c->w) || !is_sound(&c->y))
-    return "a dimension or a stride of a tensor is not positive";
+    return "tensors are simulated in f32 and bf16, of four dimensions and strides that are positive";
   if (c->x.dtype != c->w.dtype || c->x.dtype != c->y.dtype) return "tensors of different types are not simulated";
   if (c->x.dims[1] != c->w.dims[1]) return "groups are not simulated: x and w differ in channels";
   if (c->y.dims[0] != c->x.dims[0] || c->y.dims[1] != c->w.dims[0])

@@ -157,8 +157,8 @@ void sim_record_inherit(sim_record *record, const sim_record *from) {
 
 static void set_type(sim_record *record, const void *values) {
   cudnnDataType_t type = *(const cudnnDataType_t *)values;
-  record->tensor_known = type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_BFLOAT16 || type == CUDNN_DATA_HALF;
-  record->tensor.dtype = type == CUDNN_DATA_BFLOAT16 ? SIM_BF16 : type == CUDNN_DATA_HALF ? SIM_F16 : SIM_F32;
+  record->tensor_known = type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_BFLOAT16;
+  record->tensor.dtype = type == CUDNN_DATA_BFLOAT16 ? SIM_BF16 : SIM_F32;
 }
 
 static void set_device(sim_record *record, int64_t n, const void *values) {
