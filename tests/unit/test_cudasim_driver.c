@@ -258,6 +258,31 @@ static void streams_run_in_any_order_that_events_leave(void **state) {
       "wrote with nothing that orders them");
 }
 
+/* The legacy stream waits for a stream that is not CU_STREAM_NON_BLOCKING, and it for the legacy stream. */
+static void orders_by_the_legacy_stream(void) {
+  cudasim_open();
+  CUstream stream = NULL;
+  CUdeviceptr x = cudasim_memory(4), y = cudasim_memory(4);
+  unsigned result = 0;
+  GOOD(cu.cuStreamCreate(&stream, CU_STREAM_DEFAULT));
+  GOOD(cu.cuMemsetD32Async(x, 5, 1, stream));
+  GOOD(cu.cuMemcpyDtoDAsync(y, x, 4, NULL));
+  GOOD(cu.cuMemsetD32Async(x, 6, 1, stream));
+  GOOD(cu.cuMemcpyDtoH(&result, y, 4));
+  CHECK(result == 5);
+  GOOD(cu.cuMemcpyDtoH(&result, x, 4));
+  CHECK(result == 6);
+  GOOD(cu.cuMemFree(x));
+  GOOD(cu.cuMemFree(y));
+  GOOD(cu.cuStreamDestroy(stream));
+  cudasim_close();
+}
+
+static void the_legacy_stream_orders(void **state) {
+  (void)state;
+  for (int i = 0; i < N_ORDERS; i++) cudasim_good(ORDERS[i], orders_by_the_legacy_stream);
+}
+
 /* Two threads, each with its own stream and memory. */
 static void *works(void *state) {
   CUcontext context = state;
@@ -294,29 +319,30 @@ static void threads_share_a_context(void **state) {
 
 /* ---- simulated time ------------------------------------------------------------------------------- */
 
-/* 64 MiB twice over 1555.2 GB/s. */
+/* 64 MiB twice over 1555.2 GB/s; the end is recorded on a stream that waits for the copy's. */
 static float time_of_a_copy(void) {
   cudasim_open();
-  CUstream stream = cudasim_stream();
+  CUstream stream = cudasim_stream(), other = cudasim_stream();
   CUdeviceptr x = cudasim_memory(64u << 20), y = cudasim_memory(64u << 20);
-  CUevent begin = NULL, end = NULL;
+  CUevent events[3];
   float ms = 0;
-  GOOD(cu.cuEventCreate(&begin, 0));
-  GOOD(cu.cuEventCreate(&end, 0));
+  for (int i = 0; i < 3; i++) GOOD(cu.cuEventCreate(&events[i], 0));
   GOOD(cu.cuMemsetD8Async(x, 0, 64u << 20, stream));
-  GOOD(cu.cuEventRecord(begin, stream));
+  GOOD(cu.cuEventRecord(events[0], stream));
   GOOD(cu.cuMemcpyDtoDAsync(y, x, 64u << 20, stream));
-  GOOD(cu.cuEventRecord(end, stream));
-  CHECK(cu.cuEventElapsedTime(&ms, begin, end) == CUDA_ERROR_NOT_READY);
-  CHECK(cu.cuEventQuery(end) == CUDA_ERROR_NOT_READY);
-  GOOD(cu.cuEventSynchronize(end));
-  GOOD(cu.cuEventQuery(end));
-  GOOD(cu.cuEventElapsedTime(&ms, begin, end));
-  GOOD(cu.cuEventDestroy(begin));
-  GOOD(cu.cuEventDestroy(end));
+  GOOD(cu.cuEventRecord(events[1], stream));
+  GOOD(cu.cuStreamWaitEvent(other, events[1], 0));
+  GOOD(cu.cuEventRecord(events[2], other));
+  CHECK(cu.cuEventElapsedTime(&ms, events[0], events[2]) == CUDA_ERROR_NOT_READY);
+  CHECK(cu.cuEventQuery(events[2]) == CUDA_ERROR_NOT_READY);
+  GOOD(cu.cuEventSynchronize(events[2]));
+  GOOD(cu.cuEventQuery(events[2]));
+  GOOD(cu.cuEventElapsedTime(&ms, events[0], events[2]));
+  for (int i = 0; i < 3; i++) GOOD(cu.cuEventDestroy(events[i]));
   GOOD(cu.cuMemFree(x));
   GOOD(cu.cuMemFree(y));
   GOOD(cu.cuStreamDestroy(stream));
+  GOOD(cu.cuStreamDestroy(other));
   cudasim_close();
   return ms;
 }
@@ -399,6 +425,45 @@ static void forks_and_joins(void) {
   cudasim_close();
 }
 
+/* Both nodes are first: each comes after what is on the stream, and a launch on another stream after the one before. */
+static void has_two_first_nodes(void) {
+  cudasim_open();
+  CUstream first = cudasim_stream(), second = cudasim_stream();
+  CUdeviceptr x = cudasim_memory(64), y = cudasim_memory(64), z = cudasim_memory(64);
+  CUevent fork = NULL, join = NULL;
+  CUgraph graph = NULL;
+  CUgraphExec executable = NULL;
+  unsigned result[2];
+  GOOD(cu.cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
+  GOOD(cu.cuEventCreate(&join, CU_EVENT_DISABLE_TIMING));
+  GOOD(cu.cuStreamBeginCapture(first, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  GOOD(cu.cuEventRecord(fork, first));
+  GOOD(cu.cuStreamWaitEvent(second, fork, 0));
+  GOOD(cu.cuMemcpyDtoDAsync(y, x, 64, first));
+  GOOD(cu.cuMemcpyDtoDAsync(z, x, 64, second));
+  GOOD(cu.cuEventRecord(join, second));
+  GOOD(cu.cuStreamWaitEvent(first, join, 0));
+  GOOD(cu.cuStreamEndCapture(first, &graph));
+  GOOD(cu.cuGraphInstantiate(&executable, graph, 0));
+  for (unsigned i = 1; i <= 2; i++) {
+    GOOD(cu.cuMemsetD32Async(x, i, 16, first));
+    GOOD(cu.cuGraphLaunch(executable, first));
+    GOOD(cu.cuGraphLaunch(executable, second));
+    GOOD(cu.cuStreamSynchronize(second));
+    GOOD(cu.cuMemcpyDtoH(&result[0], y, 4));
+    GOOD(cu.cuMemcpyDtoH(&result[1], z, 4));
+    CHECK(result[0] == i && result[1] == i);
+  }
+  GOOD(cu.cuGraphExecDestroy(executable));
+  GOOD(cu.cuGraphDestroy(graph));
+  GOOD(cu.cuEventDestroy(fork));
+  GOOD(cu.cuEventDestroy(join));
+  for (CUdeviceptr *at = (CUdeviceptr[]){x, y, z, 0}; *at; at++) GOOD(cu.cuMemFree(*at));
+  GOOD(cu.cuStreamDestroy(first));
+  GOOD(cu.cuStreamDestroy(second));
+  cudasim_close();
+}
+
 static void fails_the_second_replay(void) {
   cudasim_open();
   CUstream stream = cudasim_stream();
@@ -424,7 +489,10 @@ static void fails_the_second_replay(void) {
 
 static void captured_work_is_replayed(void **state) {
   (void)state;
-  for (int i = 0; i < N_ORDERS; i++) cudasim_good(ORDERS[i], forks_and_joins);
+  for (int i = 0; i < N_ORDERS; i++) {
+    cudasim_good(ORDERS[i], forks_and_joins);
+    cudasim_good(ORDERS[i], has_two_first_nodes);
+  }
   cudasim_good("memory.fail_graph=2", fails_the_second_replay);
 }
 
@@ -584,6 +652,9 @@ static void refuses_images(void) {
   char *image = cudasim_compile("extern \"C\" __global__ void f() {}", "sm_90");
   CHECK(cu.cuModuleLoadData(&module, image) == CUDA_ERROR_NO_BINARY_FOR_GPU);
   free(image);
+  image = cudasim_compile("extern \"C\" __global__ void f() {}", "sm_86");
+  CHECK(cu.cuModuleLoadData(&module, image) == CUDA_ERROR_NO_BINARY_FOR_GPU);
+  free(image);
   image = cudasim_compile("extern \"C\" __global__ void f() {}", "sm_80");
   image[strlen(image) - 2] ^= 1;
   CHECK(cu.cuModuleLoadData(&module, image) == CUDA_ERROR_INVALID_IMAGE);
@@ -606,15 +677,20 @@ static void kernels_run_from_nvrtcs_ptx(void **state) {
   if (slow < 5 * ms || narrow < 1.5 * ms)
     fail_msg("%g ms, slowed down %g, on less multiprocessors %g", ms, slow, narrow);
   cudasim_good("", refuses_images);
+  cudasim_good("device.capability=8.6", tells_of_kernels);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(facts_are_the_cards),        cmocka_unit_test(results_have_names),
-      cmocka_unit_test(memory_is_the_cards),        cmocka_unit_test(streams_run_in_any_order_that_events_leave),
-      cmocka_unit_test(threads_share_a_context),    cmocka_unit_test(time_is_computed),
-      cmocka_unit_test(captured_work_is_replayed),  cmocka_unit_test(tasks_of_libraries_run_and_are_dropped),
-      cmocka_unit_test(kernels_run_from_nvrtcs_ptx)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(facts_are_the_cards),
+                                     cmocka_unit_test(results_have_names),
+                                     cmocka_unit_test(memory_is_the_cards),
+                                     cmocka_unit_test(streams_run_in_any_order_that_events_leave),
+                                     cmocka_unit_test(the_legacy_stream_orders),
+                                     cmocka_unit_test(threads_share_a_context),
+                                     cmocka_unit_test(time_is_computed),
+                                     cmocka_unit_test(captured_work_is_replayed),
+                                     cmocka_unit_test(tasks_of_libraries_run_and_are_dropped),
+                                     cmocka_unit_test(kernels_run_from_nvrtcs_ptx)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else
