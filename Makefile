@@ -47,6 +47,7 @@ LIBSEXP_SOURCES := \
   libsexp/pass/cost.c libsexp/pass/degrees.c libsexp/pass/fuse.c libsexp/pass/in_place.c libsexp/pass/memory.c libsexp/pass/pack.c libsexp/pass/plan.c libsexp/pass/plan_print.c \
   libsexp/pass/recompute.c libsexp/pass/rows.c libsexp/pass/schedule.c libsexp/pass/stack.c libsexp/pass/stack_rules.c libsexp/pass/view.c \
   libsexp/cpu/canonical.c libsexp/cpu/chain.c libsexp/cpu/dispatch.c libsexp/cpu/elementwise.c libsexp/cpu/executable.c \
+  libsexp/cpu/backend.c \
   libsexp/cpu/group_prepare.c \
   libsexp/cpu/reference.c libsexp/cpu/reference_contract.c libsexp/cpu/reference_element.c libsexp/cpu/reference_index.c \
   libsexp/cpu/reference_move.c libsexp/cpu/reference_random.c libsexp/cpu/reference_reduce.c libsexp/cpu/reference_scan.c \
@@ -59,7 +60,7 @@ LIBSEXP_SOURCES := \
   libsexp/cuda/kernel_product.c libsexp/cuda/lower.c libsexp/cuda/product.c libsexp/cuda/product_map.c \
   libsexp/cuda/values.c libsexp/cuda/work.c \
   libsexp/run/bind.c libsexp/run/data_arrays.c libsexp/run/data_csv.c libsexp/run/data_idx.c \
-  libsexp/run/data_manifest.c libsexp/run/data_windows.c libsexp/run/dataset.c libsexp/run/diagnostics.c \
+  libsexp/run/data_manifest.c libsexp/run/data_windows.c libsexp/run/dataset.c libsexp/run/device_memory.c libsexp/run/diagnostics.c \
   libsexp/run/digests.c libsexp/run/encoding.c libsexp/run/evaluation.c libsexp/run/files.c libsexp/run/generating.c \
   libsexp/run/loader.c libsexp/run/messages.c libsexp/run/parameters.c libsexp/run/run.c libsexp/run/start.c libsexp/run/step.c \
   libsexp/run/sum_tree.c libsexp/run/training.c \

@@ -273,8 +273,8 @@ sexp_status sexp_run_new(sexp_run **run, sexp_messages **messages, sexp_program 
   sx_arena_init(&made->scratch, memory);
   sx_diags_init(&made->diags, &made->arena);
   sexp_status status = SEXP_NO_MEMORY;
-  if (sx_guard(memory, make_run, made)) {
-    status = made->failed ? sx_status_of(&made->diags) : SEXP_OK;
+  if (sx_guard(memory, make_run, made) || made->left) {
+    status = made->failed || made->left ? sx_status_of(&made->diags) : SEXP_OK;
     status = sx_messages_add(messages, memory, &made->diags, &program->program.sources, status);
   } else {
     sx_messages_no_memory(messages);
@@ -346,9 +346,21 @@ sexp_status sexp_run_evaluate(sexp_run *run, sexp_evaluated *evaluated, const se
 
 void sexp_run_position(const sexp_run *run, sexp_position *position) { *position = run->position; }
 
+typedef struct tensors_request {
+  sexp_run *run;
+  bool shown;
+} tensors_request;
+
+static void show_tensors(void *context) {
+  tensors_request *request = context;
+  request->shown = sx_show_tensors(request->run);
+}
+
 size_t sexp_run_tensors(const sexp_run *run, const sexp_tensor **tensors) {
+  tensors_request request = {(sexp_run *)run, false}; /* what it holds does not change, but for the image of it */
+  bool had_memory = sx_guard(run->memory, show_tensors, &request);
   *tensors = run->tensors;
-  return run->n_slots;
+  return had_memory && request.shown ? run->n_slots : 0;
 }
 
 size_t sexp_run_datas(const sexp_run *run, const sexp_data_info **datas) {

@@ -337,7 +337,7 @@ typedef struct sexp_position {
 void sexp_run_position(const sexp_run *run, sexp_position *position);
 
 /* Current bytes of parameters, then states, both in path order; borrowed until the next step. With evaluations_only
- * the parameters alone. */
+ * the parameters alone. On a device: copied into memory of the host, once a step; 0 where it failed. */
 size_t sexp_run_tensors(const sexp_run *run, const sexp_tensor **tensors);
 
 /* Its data sources as they were opened. */

@@ -10,7 +10,13 @@ const char *sx_after(const char *text, const char *prefix) {
   return strncmp(text, prefix, n) ? NULL : text + n;
 }
 
-float *sx_new_cell(sx_run *run) { return sx_take_aligned(&run->arena, SX_CELL_BYTES); }
+float sx_cell(const sx_run *run, int64_t cell) {
+  float value;
+  memcpy(&value, run->cells.host + cell * SX_CELL_BYTES, sizeof value);
+  return value;
+}
+
+/* ---- counters ---- */
 
 static const char *const counter_names[SX_N_COUNTERS] = {
     [SX_COUNTER_STEP] = "step",       [SX_COUNTER_MICROBATCH] = "microbatch",
@@ -24,114 +30,142 @@ static int find_counter(const char *name) {
   return i;
 }
 
-bool sx_resolve_common(sx_run *run, const sx_buffer *buffer, sx_binding *binding) {
+int64_t sx_row_offset(int64_t row) { return row * SX_ROW_BYTES; }
+
+static int64_t cell_of(int64_t row, int64_t counter) { return sx_row_offset(row) + counter * SX_CELL_BYTES; }
+
+bool sx_refuse_counter(sx_run *run, sx_counter counter, int64_t count) {
+  sx_error(&run->diags, SX_E_RUN_COUNTER, (sx_span){0}, "(input :%s) would be %" PRId64 ", an i32 ends at %" PRId32,
+           counter_names[counter], count, INT32_MAX);
+  return false;
+}
+
+static bool set_counter(sx_run *run, int64_t row, sx_counter counter, int64_t count) {
+  if (count > INT32_MAX) return sx_refuse_counter(run, counter, count);
+  int32_t value = (int32_t)count;
+  memcpy(run->counters.host + cell_of(row, counter), &value, sizeof value);
+  return true;
+}
+
+bool sx_set_counters(sx_run *run, int64_t row, uint32_t used, int64_t microbatch, int64_t n_records) {
+  const int64_t counts[SX_COUNTER_TRIP] = {
+      [SX_COUNTER_STEP] = run->position.step,
+      [SX_COUNTER_MICROBATCH] = microbatch,
+      [SX_COUNTER_RECORDS] = run->position.records + n_records,
+      [SX_COUNTER_STAGE_RECORDS] = run->position.stage_records + n_records,
+      [SX_COUNTER_STAGE] = run->position.stage,
+  };
+  for (int i = 0; i < SX_COUNTER_TRIP; i++)
+    if (used >> i & 1 && !set_counter(run, row, (sx_counter)i, counts[i])) return false;
+  return true;
+}
+
+/* ---- making ---- */
+
+bool sx_resolve_common(const sx_run *run, const sx_buffer *buffer, sx_binding *binding) {
   if (buffer->kind != SX_BUFFER_EXTERNAL) return false;
   const char *param = sx_after(buffer->name, "param/"), *counter = sx_after(buffer->name, "counter/");
+  binding->kind = param ? SX_BIND_NOW : SX_BIND_COUNTER;
   if (param) {
-    binding->kind = SX_BIND_NOW;
     binding->index = (int64_t)sx_find_slot(run, param, false);
     return binding->index < (int64_t)run->n_params;
   }
-  int i = counter ? find_counter(counter) : SX_N_COUNTERS;
-  if (i == SX_N_COUNTERS) return false;
-  binding->address = run->counters[i];
-  return true;
+  binding->index = counter ? find_counter(counter) : SX_N_COUNTERS;
+  return binding->index < SX_N_COUNTERS;
 }
 
-static void note_counter(sx_run *run, sx_bound *bound, const sx_binding *binding) {
-  for (int i = 0; i < SX_N_COUNTERS; i++)
-    if (binding->kind == SX_BIND_FIXED && binding->address == run->counters[i]) bound->counters |= 1u << i;
-}
-
-void sx_bind_unit(sx_run *run, sx_bound *bound, const sx_unit *unit, const sx_plan *plan, sx_resolve *resolve,
-                  void *context, sx_arena *arena) {
-  *bound = (sx_bound){.unit = unit, .plan = plan, .next_bound = run->bounds};
+void sx_bind_unit(sx_run *run, sx_bound *bound, const sx_unit *unit, bool observed, sx_resolve *resolve,
+                  const void *context) {
+  *bound =
+      (sx_bound){.unit = unit, .observed = observed, .resolve = resolve, .context = context, .next_bound = run->bounds};
   run->bounds = bound;
-  bound->bindings = SX_NEW_N(arena, sx_binding, plan->buffers.n);
+}
+
+static void resolve_buffers(sx_run *run, sx_bound *bound) {
+  const sx_plan *plan = bound->plan;
+  bound->bindings = SX_NEW_N(&run->arena, sx_binding, plan->buffers.n);
   for (uint32_t b = 0; b < plan->buffers.n; b++) {
     const sx_buffer *buffer = &plan->buffers.items[b];
     if (buffer->kind != SX_BUFFER_EXTERNAL && buffer->kind != SX_BUFFER_OUTPUT) continue;
-    sx_binding binding = {.buffer = b, .kind = SX_BIND_FIXED};
-    if (!sx_resolve_common(run, buffer, &binding) && !resolve(run, context, buffer, &binding))
-      SX_BUG("graph %s: %s is bound to nothing", unit->label, buffer->name);
-    note_counter(run, bound, &binding);
+    sx_binding binding = {.buffer = b}, common = {.buffer = b};
+    if (sx_resolve_common(run, buffer, &common))
+      binding = common;
+    else if (!bound->resolve(run, bound->context, buffer, &binding))
+      SX_BUG("graph %s: %s is bound to nothing", bound->unit->label, buffer->name);
+    if (binding.kind == SX_BIND_COUNTER) bound->counters |= 1u << binding.index;
     bound->bindings[bound->n_bindings++] = binding;
   }
-  bound->executable = sx_executable_new(&run->cpu, plan, run->program->seed, arena);
-  if (!bound->executable) sx_memory_fail(run->memory);
 }
 
-void sx_release_bound(sx_bound *bound) {
-  if (bound->executable) sx_executable_free(bound->executable);
-  bound->executable = NULL;
+static const sx_plan *plan_of(sx_run *run, const sx_bound *bound) {
+  if (!bound->observed) return bound->unit->plan;
+  return sx_plan_make(bound->unit->graph, &(sx_plan_options){.fuse = false, .reuse = false}, &run->arena);
 }
+
+static void make_bound(sx_run *run, sx_bound *bound) {
+  bound->plan = plan_of(run, bound);
+  resolve_buffers(run, bound);
+  bound->made = run->backend->calls->make(run->backend, bound->plan, run->program->seed, &run->deciding, &run->arena,
+                                          &run->diags);
+  if (bound->made) return;
+  if (run->diags.n_errors) sx_leave(run);
+  sx_memory_fail(run->memory);
+}
+
+void sx_make_bounds(sx_run *run) {
+  sx_bound *in_order = NULL;
+  for (sx_bound *bound = run->bounds, *next; bound; bound = next) {
+    next = bound->next_bound;
+    bound->next_bound = in_order;
+    in_order = bound;
+  }
+  run->bounds = in_order;
+  for (sx_bound *bound = run->bounds; bound; bound = bound->next_bound) make_bound(run, bound);
+  if (!run->backend->calls->ready || run->backend->calls->ready(run->backend, &run->diags)) return;
+  sx_leave(run);
+}
+
+void sx_release_bounds(sx_run *run) {
+  for (sx_bound *bound = run->bounds; bound; bound = bound->next_bound) {
+    if (bound->made) run->backend->calls->unmake(run->backend, bound->made);
+    bound->made = NULL;
+  }
+}
+
+/* ---- executing ---- */
 
 static void *address_of(const sx_run *run, const sx_binding *binding) {
+  const sx_generating *generator = run->generator;
+  int64_t i = binding->index;
   switch (binding->kind) {
     case SX_BIND_NOW:
-      return run->slots[binding->index].now;
+      return run->slots[i].now;
     case SX_BIND_NEXT:
-      return run->slots[binding->index].next;
+      return run->slots[i].next;
+    case SX_BIND_COUNTER:
+      if (i < SX_COUNTER_TRIP) return run->counters.device + cell_of(run->row, i);
+      return run->trips.device + (run->backend->shares_memory ? 0 : run->trip * SX_CELL_BYTES);
+    case SX_BIND_CELL:
+      return run->cells.device + i * SX_CELL_BYTES;
     case SX_BIND_FIELD:
-      return run->fields[binding->index];
+      return run->fields[i];
     case SX_BIND_LEAF:
-      return run->sum.leaf + binding->index;
+      return run->sum.leaf + i;
+    case SX_BIND_NARROW:
+      return run->narrow_grads[i];
     case SX_BIND_MEMORY:
-      return run->generator->memory[binding->index];
+      return generator->memory + generator->memory_offsets[i];
     case SX_BIND_MEMORY_NEXT:
-      return run->generator->memory_next[binding->index];
-    case SX_BIND_FIXED:
-      break;
+      return generator->memory_next + generator->memory_offsets[i];
+    case SX_BIND_EMITTED:
+      return generator->fields[i];
   }
-  return binding->address;
+  SX_BUG("a buffer is bound to nothing");
 }
 
-static int64_t count_of(const sx_run *run, int counter) {
-  switch (counter) {
-    case SX_COUNTER_STEP:
-      return run->position.step;
-    case SX_COUNTER_MICROBATCH:
-      return run->microbatch;
-    case SX_COUNTER_RECORDS:
-      return run->records;
-    case SX_COUNTER_STAGE_RECORDS:
-      return run->stage_records;
-    case SX_COUNTER_STAGE:
-      return run->position.stage;
-    default:
-      return run->trip;
-  }
-}
-
-static bool set_counters(sx_run *run, const sx_bound *bound) {
-  for (int i = 0; i < SX_N_COUNTERS; i++) {
-    if (!(bound->counters >> i & 1)) continue;
-    int64_t count = count_of(run, i);
-    if (count > INT32_MAX) {
-      sx_error(&run->diags, SX_E_RUN_COUNTER, (sx_span){0}, "(input :%s) would be %" PRId64 ", an i32 ends at %" PRId32,
-               counter_names[i], count, INT32_MAX);
-      return false;
-    }
-    *run->counters[i] = (int32_t)count;
-  }
-  return true;
-}
-
-static void report_stop(sx_run *run, const sx_bound *bound, const sx_stopped *why) {
-  const sx_node *node = sx_node_at(bound->plan->graph, why->node);
-  const char *path = node->path && node->path[0] ? node->path : NULL;
-  sx_diag *diag = sx_error(
-      &run->diags, SX_E_RUN_INDEX, node->span, "%s%s%s: id %" PRId64 " at index %" PRId64 " is outside 0 to %" PRId64,
-      sx_op_describe(node->op)->name, path ? " in " : "", path ? path : "", why->value, why->at, why->limit - 1);
-  diag->path = path;
-}
-
-bool sx_execute(sx_run *run, sx_bound *bound) {
-  sx_stopped why = {0};
-  if (!set_counters(run, bound)) return false;
+void sx_execute(sx_run *run, sx_bound *bound) {
+  const sx_backend_calls *calls = run->backend->calls;
   for (uint32_t i = 0; i < bound->n_bindings; i++)
-    sx_executable_bind(bound->executable, bound->bindings[i].buffer, address_of(run, &bound->bindings[i]));
-  if (sx_executable_execute(bound->executable, &why)) return true;
-  report_stop(run, bound, &why);
-  return false;
+    calls->bind(run->backend, bound->made, bound->bindings[i].buffer, address_of(run, &bound->bindings[i]));
+  calls->execute(run->backend, bound->made);
 }

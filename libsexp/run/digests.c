@@ -47,7 +47,7 @@ static const char *node_text(sx_run *run, const sx_graph *graph, sx_id id) {
 
 static size_t observe_graph(sx_run *run, observed *to, const sx_bound *bound, const char *name) {
   *to = (observed){.graph = name};
-  if (!bound->executable) return 0;
+  if (!bound->made) return 0;
   const sx_graph *graph = bound->plan->graph;
   to->texts = SX_NEW_N(&run->arena, const char *, graph->nodes.n);
   for (sx_id id = 0; id < graph->nodes.n; id++) to->texts[id] = node_text(run, graph, id);
@@ -58,7 +58,7 @@ static size_t count_observed(sx_run *run, struct sx_digests *digests) {
   size_t n = observe_graph(run, &digests->update, &run->observed_update, "update");
   for (uint32_t s = 0; s < run->program->n_stages; s++) {
     const sx_stage_state *state = &run->stages[s];
-    if (state->observed.executable)
+    if (state->observed.made)
       n += observe_graph(run, &digests->loss, &state->observed, "loss") * (size_t)state->stage->microbatches;
   }
   return n;
@@ -85,6 +85,8 @@ void sx_digests_begin(sx_run *run) {
   digests->active = every > 0 && step % every == 0;
   digests->observing = step == run->options.digest_nodes_at;
 }
+
+bool sx_digests_active(const sx_run *run) { return run->digests->active || run->digests->observing; }
 
 void sx_digests_end(sx_run *run, sexp_step *step) {
   step->digests = run->digests->list;
@@ -126,6 +128,21 @@ static void add_elements(sx_sha256 *hash, sx_dtype dtype, const void *data, int6
   }
 }
 
+/* Of the device's memory. What cannot be read leaves a digest of nothing: the step fails then, and shows none. */
+static void add_device_elements(sx_run *run, sx_sha256 *hash, sx_dtype dtype, const void *data, int64_t n) {
+  if (run->backend->shares_memory) {
+    add_elements(hash, dtype, data, n);
+    return;
+  }
+  int64_t size = (int64_t)sx_dtype_bytes(dtype), most = SX_STAGING_BYTES / size;
+  for (int64_t at = 0; at < n; at += most) {
+    int64_t count = n - at < most ? n - at : most;
+    run->backend->calls->download(run->backend, run->staging, (const char *)data + at * size, count * size);
+    if (!sx_finish(run)) return;
+    add_elements(hash, dtype, run->staging, count);
+  }
+}
+
 static void end_digest(struct sx_digests *digests, sx_sha256 *hash, const char *name, const char *text) {
   uint8_t bytes[HASH_BYTES];
   size_t i = digests->n++;
@@ -136,26 +153,26 @@ static void end_digest(struct sx_digests *digests, sx_sha256 *hash, const char *
 }
 
 /* Path, dtype, rank, dims, elements. */
-static void add_tensor(sx_sha256 *hash, const sx_slot *slot, const void *data) {
+static void add_tensor(sx_run *run, sx_sha256 *hash, const sx_slot *slot, const void *data) {
   const char *dtype = sx_dtype_name(slot->dtype);
   sx_sha256_add_part(hash, slot->path, strlen(slot->path));
   sx_sha256_add_part(hash, dtype, strlen(dtype));
   add_integer(hash, slot->rank);
   for (int i = 0; i < slot->rank; i++) add_integer(hash, slot->dims[i]);
-  add_elements(hash, slot->dtype, data, slot->n_elements);
+  add_device_elements(run, hash, slot->dtype, data, slot->n_elements);
 }
 
 /* ---- sampled steps ---- */
 
 void sx_digest_microbatch(sx_run *run, const sx_stage_state *stage, const sx_microbatch *microbatch) {
   struct sx_digests *digests = run->digests;
-  if (!digests->active) return;
+  if (!digests->active || (!microbatch && !stage->generator)) return;
   sx_sha256 *hash = new_hash(run);
   for (int64_t r = 0; microbatch && r < stage->stage->batch; r++) add_integer(hash, microbatch->records[r]);
   for (uint32_t f = 0; !microbatch && f < stage->n_fields; f++) {
     sx_dtype dtype = stage->fields[f].dtype;
     int64_t n = stage->generator->field_bytes[f] / (int64_t)sx_dtype_bytes(dtype);
-    add_elements(hash, dtype, stage->generator->fields[f], n);
+    add_device_elements(run, hash, dtype, stage->generator->fields[f], n);
   }
   sx_sha256_end(hash, digests->microbatches + HASH_BYTES * digests->n_microbatches++);
 }
@@ -169,20 +186,21 @@ void sx_digest_sums(sx_run *run) {
     end_digest(digests, batch, "digest/batch", NULL);
   }
   sx_sha256 *loss = new_hash(run);
-  add_elements(loss, SX_F32, sx_scalar(run, 0), 1);
+  float mean = sx_scalar(run, 0);
+  add_elements(loss, SX_F32, &mean, 1);
   end_digest(digests, loss, "digest/loss", NULL);
   sx_sha256 *gradients = new_hash(run);
   for (size_t p = 0; p < run->n_params; p++) {
     if (run->grad_offsets[p] < 0) continue;
     const void *narrow = run->narrow_grads[p];
-    add_tensor(gradients, &run->slots[p], narrow ? narrow : run->sum.leaf + run->grad_offsets[p]);
+    add_tensor(run, gradients, &run->slots[p], narrow ? narrow : run->sum.leaf + run->grad_offsets[p]);
   }
   end_digest(digests, gradients, "digest/gradients", NULL);
 }
 
 static void digest_slots(sx_run *run, size_t begin, size_t end, const char *name) {
   sx_sha256 *hash = new_hash(run);
-  for (size_t i = begin; i < end; i++) add_tensor(hash, &run->slots[i], run->slots[i].now);
+  for (size_t i = begin; i < end; i++) add_tensor(run, hash, &run->slots[i], run->slots[i].now);
   end_digest(run->digests, hash, name, NULL);
 }
 
@@ -209,9 +227,9 @@ static void observe_node(void *context, sx_id node, const void *data, int64_t n_
   end_digest(run->digests, hash, name, of->texts[node]);
 }
 
-bool sx_execute_observed(sx_run *run, sx_bound *bound, const char *graph) {
+void sx_execute_observed(sx_run *run, sx_bound *bound, const char *graph) {
   struct sx_digests *digests = run->digests;
   digests->current = !strcmp(graph, "update") ? &digests->update : &digests->loss;
-  sx_executable_observe(bound->executable, observe_node, run);
-  return sx_execute(run, bound);
+  if (!run->backend->calls->observe(run->backend, bound->made, observe_node, run)) sx_memory_fail(run->memory);
+  sx_execute(run, bound);
 }

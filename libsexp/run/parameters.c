@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "../../kernels/math.h"
+#include "../base/bug.h"
 #include "../lang/names.h"
 #include "run.h"
 
@@ -41,16 +42,12 @@ static void make_slot(sx_run *run, sx_slot *slot, const char *kind) {
   slot->n_elements = 1;
   for (int i = 0; i < slot->rank; i++) slot->n_elements *= slot->dims[i];
   slot->n_bytes = slot->n_elements * (int64_t)sx_dtype_bytes(slot->dtype);
-  slot->now = sx_take_aligned(&run->arena, slot->n_bytes);
-  if (run->options.evaluations_only) return;
-  sx_written written = sx_how_written(run->compiled, kind, slot->path);
-  if (written == SX_WRITTEN_NEVER) return;
+  if (!run->options.evaluations_only) slot->written = sx_how_written(run->compiled, kind, slot->path);
   /* The observed update is executed before the plain one, which must find the old values. */
-  bool over = written == SX_WRITTEN_IN_PLACE && run->options.digest_nodes_at <= 0;
-  slot->next = over ? slot->now : sx_take_aligned(&run->arena, slot->n_bytes);
+  if (slot->written == SX_WRITTEN_IN_PLACE && run->options.digest_nodes_at > 0) slot->written = SX_WRITTEN_BESIDE;
 }
 
-static void make_slots(sx_run *run) {
+void sx_make_slots(sx_run *run) {
   const sx_program *program = run->program;
   run->n_params = program->params.n;
   run->n_slots = run->n_params + (run->options.evaluations_only ? 0 : program->states.n);
@@ -68,26 +65,83 @@ static void make_slots(sx_run *run) {
   }
 }
 
-/* ---- initializers ---- */
-
-static bool resolve_value(sx_run *run, void *context, const sx_buffer *buffer, sx_binding *binding) {
-  const sx_slot *slot = context;
-  (void)run;
-  binding->address = slot->now;
-  return buffer->kind == SX_BUFFER_OUTPUT;
+/* What the public functions show. */
+static void make_tensors(sx_run *run) {
+  static const sexp_dtype dtypes[SX_N_DTYPES] = {[SX_F32] = SEXP_F32, [SX_BF16] = SEXP_BF16, [SX_F16] = SEXP_F16,
+                                                 [SX_I32] = SEXP_I32, [SX_U8] = SEXP_U8,     [SX_BOOL] = SEXP_BOOL};
+  run->tensors = SX_NEW_N(&run->arena, sexp_tensor, run->n_slots);
+  for (size_t i = 0; i < run->n_slots; i++) {
+    const sx_slot *slot = &run->slots[i];
+    run->tensors[i] = (sexp_tensor){.path = slot->path,
+                                    .dtype = dtypes[slot->dtype],
+                                    .rank = slot->rank,
+                                    .dims = slot->dims,
+                                    .bytes = run->backend->shares_memory ? slot->now : NULL,
+                                    .n_bytes = (size_t)slot->n_bytes,
+                                    .state = i >= run->n_params};
+  }
 }
 
-/* One executable at a time, in memory that is given back. */
+void sx_take_tensors(sx_run *run) {
+  for (size_t i = 0; i < run->n_slots; i++) {
+    sx_slot *slot = &run->slots[i];
+    sx_use use = i < run->n_params ? SX_USE_PARAMETERS : SX_USE_STATES;
+    slot->now = sx_take(run, use, slot->n_bytes);
+    run->writes_beside |= slot->written == SX_WRITTEN_BESIDE;
+    if (slot->written == SX_WRITTEN_NEVER) continue;
+    slot->next = slot->written == SX_WRITTEN_IN_PLACE ? slot->now : sx_take(run, use, slot->n_bytes);
+  }
+  make_tensors(run);
+}
+
+/* ---- initializers ---- */
+
+static bool bind_initializer(sx_run *run, const sx_plan *plan, void *value) {
+  for (uint32_t b = 0; b < plan->buffers.n; b++) {
+    const sx_buffer *buffer = &plan->buffers.items[b];
+    void *data = value;
+    if (buffer->kind == SX_BUFFER_EXTERNAL) {
+      const char *path = sx_after(buffer->name, "param/");
+      size_t i = path ? sx_find_slot(run, path, false) : run->n_slots;
+      if (i == run->n_slots) SX_BUG("graph %s: %s is bound to nothing", plan->graph->name, buffer->name);
+      const sx_slot *read = &run->slots[i];
+      bool shared = run->backend->shares_memory;
+      data = shared ? read->now : sx_take_aligned(&run->scratch, read->n_bytes);
+      if (!shared && !sx_read_back(run, data, read->now, read->n_bytes)) return false;
+    } else if (buffer->kind != SX_BUFFER_OUTPUT) {
+      continue;
+    }
+    sx_executable_bind(run->initializer, b, data);
+  }
+  return true;
+}
+
+static bool execute_initializer(sx_run *run) {
+  sx_stopped why = {0};
+  if (sx_executable_execute(run->initializer, &why)) return true;
+  sx_report_stop(run, &why);
+  return false;
+}
+
+/* The CPU engine computes them on every device: draws have the same bits on all, and no kernel has to be compiled for a
+ * graph that is executed once. That of a state may read parameters. One executable at a time, in memory that is given
+ * back. */
 static bool initialize(sx_run *run, sx_slot *slot, const sx_unit *unit) {
-  sx_bound *before = run->bounds;
-  sx_bound *bound = SX_NEW(&run->scratch, sx_bound);
-  sx_bind_unit(run, bound, unit, unit->plan, resolve_value, slot, &run->scratch);
-  bool executed = sx_execute(run, bound);
-  sx_release_bound(bound);
-  run->bounds = before;
+  bool shared = run->backend->shares_memory;
+  run->initializer = sx_executable_new(&run->cpu, unit->plan, run->program->seed, &run->scratch);
+  if (!run->initializer) sx_memory_fail(run->memory);
+  void *value = shared ? slot->now : sx_take_aligned(&run->scratch, slot->n_bytes);
+  bool executed = bind_initializer(run, unit->plan, value) && execute_initializer(run);
+  if (executed && !shared) executed = sx_write(run, slot->now, value, slot->n_bytes);
+  sx_release_initializer(run);
   sx_arena_free(&run->scratch);
   sx_arena_init(&run->scratch, run->memory);
   return executed;
+}
+
+void sx_release_initializer(sx_run *run) {
+  if (run->initializer) sx_executable_free(run->initializer);
+  run->initializer = NULL;
 }
 
 /* ---- loading ---- */
@@ -200,11 +254,15 @@ static void widen(float *to, const unsigned char *from, int64_t n_elements, sx_d
   }
 }
 
-static void take_elements(sx_slot *slot, const sx_param *param, const sexp_file_tensor *tensor) {
-  if (param->load_dtype != param->dtype)
-    widen(slot->now, tensor->bytes, slot->n_elements, param->load_dtype);
-  else if (tensor->n_bytes)
-    memcpy(slot->now, tensor->bytes, (size_t)tensor->n_bytes);
+static bool take_elements(sx_run *run, const sx_slot *slot, const sx_param *param, const sexp_file_tensor *tensor) {
+  if (param->load_dtype == param->dtype) return sx_write(run, slot->now, tensor->bytes, (int64_t)tensor->n_bytes);
+  bool shared = run->backend->shares_memory;
+  float *wide = shared ? slot->now : sx_take_aligned(&run->scratch, slot->n_bytes);
+  widen(wide, tensor->bytes, slot->n_elements, param->load_dtype);
+  bool written = shared || sx_write(run, slot->now, wide, slot->n_bytes);
+  sx_arena_free(&run->scratch);
+  sx_arena_init(&run->scratch, run->memory);
+  return written;
 }
 
 static bool load(loading *l, size_t index) {
@@ -213,7 +271,7 @@ static bool load(loading *l, size_t index) {
   weights_file *file = open_weights(l, param);
   const sexp_file_tensor *tensor = file ? find_tensor(run, file, param) : NULL;
   if (!tensor || !fits(run, tensor, param)) return false;
-  take_elements(&run->slots[index], param, tensor);
+  if (!take_elements(run, &run->slots[index], param, tensor)) return false;
   versioned *v = find_version(l, file, tensor->path, param->span);
   if (!v) return false;
   run->described[index].load_file = v->path;
@@ -222,28 +280,9 @@ static bool load(loading *l, size_t index) {
   return true;
 }
 
-/* What the public functions show. */
-static void make_tensors(sx_run *run) {
-  static const sexp_dtype dtypes[SX_N_DTYPES] = {[SX_F32] = SEXP_F32, [SX_BF16] = SEXP_BF16, [SX_F16] = SEXP_F16,
-                                                 [SX_I32] = SEXP_I32, [SX_U8] = SEXP_U8,     [SX_BOOL] = SEXP_BOOL};
-  run->tensors = SX_NEW_N(&run->arena, sexp_tensor, run->n_slots);
-  for (size_t i = 0; i < run->n_slots; i++) {
-    const sx_slot *slot = &run->slots[i];
-    run->tensors[i] = (sexp_tensor){.path = slot->path,
-                                    .dtype = dtypes[slot->dtype],
-                                    .rank = slot->rank,
-                                    .dims = slot->dims,
-                                    .bytes = slot->now,
-                                    .n_bytes = (size_t)slot->n_bytes,
-                                    .state = i >= run->n_params};
-  }
-}
-
 bool sx_make_parameters(sx_run *run) {
   loading l = {.run = run};
   bool fine = true;
-  make_slots(run);
-  make_tensors(run);
   if (run->options.evaluations_only) return true;
   for (size_t i = 0; i < run->n_params; i++) {
     const sx_unit *init = &run->compiled->param_inits[i];

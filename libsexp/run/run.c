@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "../device/device.h"
+
 /* ---- the engine ---- */
 
 static bool find_simd(sx_run *run, sx_simd *simd) {
@@ -26,6 +28,8 @@ static bool make_engine(sx_run *run) {
   if (!find_simd(run, &simd)) return false;
   int n_threads = run->options.threads > 0 ? run->options.threads : sx_pool_processors();
   run->cpu = (sx_cpu){.kernels = sx_kernels(simd), .pool = sx_pool_new(n_threads), .memory = run->memory};
+  run->engine = sx_cpu_backend_new(&run->cpu, &run->arena);
+  run->backend = run->options.device ? run->options.device->backend : run->engine;
   if (run->cpu.pool) return true;
   sx_error(&run->diags, SX_E_RUN_THREADS, (sx_span){0}, "%d threads could not be started", n_threads);
   return false;
@@ -89,7 +93,7 @@ static bool start_loader(sx_run *run) {
     const sx_stage_state *state = &run->stages[s];
     stages[s] = (sx_loader_stage){state->dataset, state->stage->batch, state->stage->microbatches, state->steps};
   }
-  run->loader = sx_loader_new(stages, n, &run->arena);
+  run->loader = sx_loader_new(stages, n, !run->backend->shares_memory, &run->host_memory);
   sx_loader_skip(run->loader, (uint32_t)run->position.stage, run->stage_step);
   if (!run->options.reads_ahead || sx_loader_start(run->loader)) return true;
   sx_error(&run->diags, SX_E_RUN_THREADS, (sx_span){0}, "the loader's thread could not be started");
@@ -118,9 +122,41 @@ static bool choose_evals(sx_run *run) {
                          few ? options->n_evaluations : 0);
 }
 
-static bool make_training(sx_run *run) {
-  sx_make_generators(run);
-  sx_make_training(run);
+static void make_units(sx_run *run) {
+  sx_make_slots(run);
+  sx_make_stages(run);
+  if (!run->options.evaluations_only) {
+    sx_make_generators(run);
+    sx_make_training(run);
+  }
+  run->n_step_cells = run->n_cells;
+  sx_make_evals(run);
+}
+
+static void *take_data(void *context, int64_t n_bytes) { return sx_take_host(context, n_bytes); }
+
+static uint32_t most_fields(const sx_run *run) {
+  uint32_t most = 0;
+  for (size_t i = 0; i < run->program->datas.n; i++)
+    if (run->datasets[i] && run->datasets[i]->n_fields > most) most = run->datasets[i]->n_fields;
+  return most;
+}
+
+static void take_memory(sx_run *run) {
+  run->host_memory = (sx_host_memory){take_data, run, &run->arena};
+  if (!run->options.evaluations_only) {
+    sx_take_training(run);
+    sx_take_generators(run);
+  }
+  sx_take_evals(run);
+  run->counters = sx_take_mirror(run, SX_USE_CELLS, (run->update_row + 1) * SX_ROW_BYTES);
+  run->cells = sx_take_mirror(run, SX_USE_CELLS, run->n_cells * SX_CELL_BYTES);
+  if (run->backend->shares_memory) return;
+  run->placed = SX_NEW_N(&run->arena, void *, most_fields(run));
+  run->field_memory = sx_take(run, SX_USE_FIELDS, run->field_room);
+}
+
+static bool begin_training(sx_run *run) {
   sx_make_digests(run);
   if (run->options.start && !sx_start(run, run->options.start)) return false;
   return start_loader(run);
@@ -128,11 +164,15 @@ static bool make_training(sx_run *run) {
 
 bool sx_run_make(sx_run *run) {
   sx_files_init(&run->weights, &run->host, &run->arena);
-  for (int i = 0; i < SX_N_COUNTERS; i++) run->counters[i] = (int32_t *)(void *)sx_new_cell(run);
-  if (!choose_evals(run) || !make_engine(run) || !open_datasets(run) || !sx_make_parameters(run)) return false;
-  sx_make_stages(run);
-  sx_make_evals(run);
-  if (!run->options.evaluations_only && !make_training(run)) return false;
+  if (!choose_evals(run) || !make_engine(run) || !open_datasets(run)) return false;
+  make_units(run);
+  if (!run->backend->shares_memory) run->staging = sx_take_host(run, SX_STAGING_BYTES);
+  sx_take_tensors(run);
+  if (!sx_make_parameters(run)) return false;
+  sx_make_bounds(run);
+  take_memory(run);
+  if (!sx_finish(run)) return false;
+  if (!run->options.evaluations_only && !begin_training(run)) return false;
   make_values(run);
   run->options.start = NULL; /* it was borrowed, as were the names */
   run->options.evaluations = NULL;
@@ -141,7 +181,10 @@ bool sx_run_make(sx_run *run) {
 
 void sx_run_release(sx_run *run) {
   if (run->loader) sx_loader_stop(run->loader);
-  for (sx_bound *bound = run->bounds; bound; bound = bound->next_bound) sx_release_bound(bound);
+  sx_release_initializer(run);
+  if (run->backend && run->backend->calls->forget) run->backend->calls->forget(run->backend);
+  sx_release_bounds(run);
+  sx_give_all(run);
   for (size_t i = 0; run->datasets && i < run->program->datas.n; i++)
     if (run->datasets[i]) sx_dataset_close(run->datasets[i]);
   sx_files_close(&run->weights);

@@ -2,19 +2,45 @@
 #ifndef SX_RUN_RUN_H
 #define SX_RUN_RUN_H
 
-#include "../cpu/executable.h"
+#include "../cpu/backend.h"
 #include "compiled.h"
 #include "loader.h"
 #include "sum_tree.h"
 
-/* A parameter or a state. What the update writes but not in place has a second block, swapped in after a whole step. */
+/* What a run takes memory of its device for. */
+typedef enum sx_use {
+  SX_USE_PARAMETERS,
+  SX_USE_STATES,
+  SX_USE_GRADIENTS,
+  SX_USE_FIELDS,
+  SX_USE_GENERATORS,
+  SX_USE_CELLS,
+  SX_N_USES
+} sx_use;
+
+/* Memory taken of the device or for it, given back with the run. */
+typedef struct sx_taken {
+  void *memory;
+  bool host;
+  struct sx_taken *next;
+} sx_taken;
+
+/* Memory of the device and its image in the host's; one and the same where the device shares memory. */
+typedef struct sx_mirror {
+  char *device, *host;
+  int64_t n_bytes;
+} sx_mirror;
+
+/* A parameter or a state. What the update writes but not in place has a second block: after a whole step its value is
+ * copied back, or the blocks are swapped where nothing holds on to their addresses. */
 typedef struct sx_slot {
   const char *path;
   sx_dtype dtype;
   int rank;
   const int64_t *dims;
   int64_t n_elements, n_bytes;
-  void *now, *next; /* next: what the update writes; NULL: never; now: in place */
+  sx_written written;
+  void *now, *next; /* of the device; next: what the update writes; NULL: never; now: in place */
 } sx_slot;
 
 typedef enum sx_counter {
@@ -23,46 +49,55 @@ typedef enum sx_counter {
   SX_COUNTER_RECORDS,
   SX_COUNTER_STAGE_RECORDS,
   SX_COUNTER_STAGE,
-  SX_COUNTER_TRIP,
+  SX_COUNTER_TRIP, /* has cells of its own */
   SX_N_COUNTERS
 } sx_counter;
 
 enum { SX_CELL_BYTES = 64, SX_CELL_FLOATS = 16 }; /* a scalar alone in an aligned block */
 
-/* Where a buffer of a plan is bound before each execution. */
+/* Where a buffer of a plan is bound before each execution; index says which. */
 typedef enum sx_binding_kind {
-  SX_BIND_FIXED, /* address */
-  SX_BIND_NOW,   /* current value of a slot */
-  SX_BIND_NEXT,  /* the slot's next value */
-  SX_BIND_FIELD, /* of the microbatch at hand */
-  SX_BIND_LEAF,  /* index floats into the leaf of the gradients' sum */
+  SX_BIND_NOW,     /* current value of a slot */
+  SX_BIND_NEXT,    /* the slot's next value */
+  SX_BIND_COUNTER, /* in the row at hand */
+  SX_BIND_CELL,
+  SX_BIND_FIELD,  /* of the microbatch at hand */
+  SX_BIND_LEAF,   /* floats into the leaf of the gradients' sum */
+  SX_BIND_NARROW, /* a gradient in its own dtype */
   SX_BIND_MEMORY,
-  SX_BIND_MEMORY_NEXT /* state of a generator */
+  SX_BIND_MEMORY_NEXT, /* state of the generator at hand */
+  SX_BIND_EMITTED      /* field of the generator at hand */
 } sx_binding_kind;
 
 typedef struct sx_binding {
   uint32_t buffer;
   sx_binding_kind kind;
   int64_t index;
-  void *address;
 } sx_binding;
 
-/* A unit made ready. */
+struct sexp_run;
+/* Says where a buffer is. False: nowhere. */
+typedef bool sx_resolve(const struct sexp_run *run, const void *context, const sx_buffer *buffer, sx_binding *binding);
+
+/* A unit that the run executes. */
 typedef struct sx_bound {
   const sx_unit *unit; /* NULL: there is none */
-  sx_executable *executable;
+  bool observed;       /* planned without fusion and reuse */
+  sx_resolve *resolve;
+  const void *context;
   const sx_plan *plan;
+  sx_made *made; /* NULL: not yet, or released */
   sx_binding *bindings;
   uint32_t n_bindings;
   uint32_t counters;           /* bit per sx_counter that it reads */
-  struct sx_bound *next_bound; /* all of the run, for their release */
+  struct sx_bound *next_bound; /* all of the run, the last first */
 } sx_bound;
 
 /* A statistic: an output of a diagnosed graph. */
 typedef struct sx_reported {
   const char *name; /* "diagnostics/grad/w/mean" */
   const char *output;
-  float *cell;
+  int64_t cell;
 } sx_reported;
 
 typedef struct sx_reports {
@@ -74,9 +109,11 @@ typedef struct sx_reports {
 typedef struct sx_generating {
   const sx_generator *generator;
   sx_bound init, trip, emit;
-  void **memory, **memory_next; /* states */
-  void **fields;                /* what emit writes */
-  int64_t *field_bytes;         /* of a microbatch */
+  char *blocks[2];            /* all states, and all states of the next trip */
+  int64_t *memory_offsets;    /* one a state, in both */
+  char *memory, *memory_next; /* which of the blocks */
+  void **fields;              /* what emit writes */
+  int64_t *field_bytes;       /* of a microbatch */
 } sx_generating;
 
 /* One stage. */
@@ -88,10 +125,13 @@ typedef struct sx_stage_state {
   const sx_field_type *fields;
   uint32_t n_fields;
   sx_bound loss, diagnosed, observed; /* observed: unfused, for digests of nodes */
+  int64_t *field_bytes;               /* of a microbatch */
+  int64_t *field_offsets;             /* where they are in the run's fields on a device */
   const char **value_names;           /* train/loss, train/METRIC ... */
   const char **value_outputs;
   uint32_t n_values;
   sx_reports statistics; /* of probes */
+  float *summed;         /* where the sum is after the last microbatch */
 } sx_stage_state;
 
 /* One evaluation. */
@@ -100,11 +140,12 @@ typedef struct sx_eval_state {
   const sx_dataset *dataset;
   sx_bound full, partial;
   int64_t n_full, n_partial; /* batches; records of the partial one */
-  sx_microbatch batch;
-  sx_sum_tree tree;   /* of means and sums */
-  float **cells;      /* one a metric: its value of the batch at hand */
-  float *extremes;    /* of maxima and minima */
-  const char **names; /* "eval/heldout/loss" */
+  sx_microbatch batches[2];  /* one is read while the other is computed; the first alone where memory is shared */
+  int64_t *field_bytes, *field_offsets; /* as those of a stage */
+  sx_sum_tree tree;                     /* of means and sums, on the CPU */
+  int64_t first_cell;                   /* one a metric: its value of the batch at hand */
+  float *extremes;                      /* of maxima and minima */
+  const char **names;                   /* "eval/heldout/loss" */
 } sx_eval_state;
 
 struct sexp_run {
@@ -117,6 +158,17 @@ struct sexp_run {
   sexp_parameter *described; /* loaded files are filled in */
   sexp_run_options options;
   sx_cpu cpu;
+  sx_backend *engine;         /* the CPU's */
+  sx_backend *backend;        /* what computes steps: the engine, or the device's */
+  sx_executable *initializer; /* at work */
+  sx_deciding deciding;
+  sx_finished finished; /* how what was enqueued last went; sticky within a step */
+  bool writes_beside;   /* the update, some slot */
+  bool left;            /* sx_leave left the entry point */
+  bool lost;            /* the device failed: nothing of it can be read any more */
+  sx_taken *taken;
+  sx_host_memory host_memory; /* that data are read into */
+  int64_t use_bytes[SX_N_USES];
 
   sx_dataset **datasets; /* one a data source; NULL: not used */
   sexp_data_info *data_infos;
@@ -127,26 +179,39 @@ struct sexp_run {
   sx_slot *slots; /* parameters, then states */
   size_t n_params, n_slots;
   sexp_tensor *tensors;
+  char *image; /* of the tensors, where memory is not shared and they were asked for; owned */
+  bool shown;  /* it is as of now */
 
   sx_bound *bounds;
-  int32_t *counters[SX_N_COUNTERS];
+  sx_mirror
+      counters; /* rows of SX_N_COUNTERS cells: one a microbatch of a step, then that of updates and evaluations */
+  int64_t update_row, row;       /* row: at hand */
+  sx_mirror trips;               /* cells 0, 1, 2 ...; one alone where memory is shared */
+  sx_mirror cells;               /* norm, statistics, metrics of evaluations */
+  int64_t n_cells, n_step_cells; /* step: those before the evaluations' */
   sx_sum_tree sum;
+  char *scalars;      /* of the host: the leaf's, of the last step; where memory is not shared */
+  char *field_memory; /* of a device that does not share memory */
+  int64_t field_room;
+  void *staging;         /* SX_STAGING_BYTES of the host, where memory is not shared */
   int64_t *grad_offsets; /* one a parameter: of its gradient in the leaf, floats; -1: it is not trained */
   void **narrow_grads;   /* one a parameter: its gradient in its own dtype; NULL: f32, in the leaf itself */
   int64_t scalar_offset; /* of the first of the loss and metrics in the leaf; SX_CELL_FLOATS apart */
   sx_stage_state *stages;
   sx_generating *generating;
   sx_bound update, diagnosed_update, observed_update;
-  float *grad_norm;      /* NULL: no clip */
+  int64_t grad_norm;     /* cell; -1: no clip */
   sx_reports statistics; /* of the update */
   bool *chosen_evals;    /* one an evaluation: the run is for it */
   sx_eval_state *evals;
 
   sexp_position position;
-  int64_t stage_step;                               /* steps done of the stage */
-  int64_t microbatch, records, stage_records, trip; /* counters at hand */
-  void **fields;                                    /* of the microbatch at hand */
-  sx_generating *generator;                         /* of the stage at hand, or NULL */
+  int64_t stage_step;            /* steps done of the stage */
+  int64_t microbatch, trip;      /* at hand */
+  void **fields;                 /* of the microbatch at hand, of the device */
+  void **placed;                 /* room for them */
+  const sx_microbatch **fetched; /* microbatches of the step at hand */
+  sx_generating *generator;      /* of the stage at hand, or NULL */
 
   sexp_value *values;
   size_t n_values;
@@ -156,6 +221,8 @@ struct sexp_run {
 
 typedef struct sexp_run sx_run;
 
+enum { SX_STAGING_BYTES = 1 << 22 };
+
 /* Everything of a run whose first fields, up to cpu, are set. False: errors are in run->diags. Frees
  * nothing. */
 bool sx_run_make(sx_run *run);
@@ -164,21 +231,53 @@ void sx_run_release(sx_run *run);
 
 /* ---- the parts ---- */
 
-/* bind.c. Makes a unit's executable; describes where each of its buffers is. */
-typedef bool sx_resolve(sx_run *run, void *context, const sx_buffer *buffer, sx_binding *binding);
-void sx_bind_unit(sx_run *run, sx_bound *bound, const sx_unit *unit, const sx_plan *plan, sx_resolve *resolve,
-                  void *context, sx_arena *arena);
-/* Sets the counters it reads, binds and executes. False: an error is in run->diags. */
-bool sx_execute(sx_run *run, sx_bound *bound);
+/* device_memory.c. Takes memory of the device; where there is none, leaves the entry point with an error: E-RUN-001 of
+ * the CPU, else E-DEVICE-050. */
+void *sx_take(sx_run *run, sx_use use, int64_t n_bytes);
+void *sx_take_host(sx_run *run, int64_t n_bytes); /* memory that upload and download work on */
+sx_mirror sx_take_mirror(sx_run *run, sx_use use, int64_t n_bytes);
+void sx_give_all(sx_run *run);
+/* Enqueue; nothing where memory is shared. */
+void sx_upload(sx_run *run, void *to, const void *from_host, int64_t n_bytes);
+void sx_upload_part(sx_run *run, const sx_mirror *mirror, int64_t offset, int64_t n_bytes);
+void sx_download_part(sx_run *run, const sx_mirror *mirror, int64_t offset, int64_t n_bytes);
+/* Waits for what was enqueued. False: run->finished says how it went, an error is in run->diags; so too when it went
+ * wrong before in this step. */
+bool sx_finish(sx_run *run);
+/* Between any memory of the host and the device's, at once. */
+bool sx_write(sx_run *run, void *to, const void *from, int64_t n_bytes);
+bool sx_read_back(sx_run *run, void *to, const void *from, int64_t n_bytes);
+void sx_report_stop(sx_run *run, const sx_stopped *why);
+/* Brings run->tensors up to date. False: there is no memory for it, or the device failed. */
+bool sx_show_tensors(sx_run *run);
+/* Leaves the entry point; an error is in run->diags. */
+_Noreturn void sx_leave(sx_run *run);
+
+/* bind.c. Notes a unit that the run executes. */
+void sx_bind_unit(sx_run *run, sx_bound *bound, const sx_unit *unit, bool observed, sx_resolve *resolve,
+                  const void *context);
+/* Makes the executables of all noted units, in their order, and finds for every buffer where it is. */
+void sx_make_bounds(sx_run *run);
+void sx_release_bounds(sx_run *run);
+/* Binds and executes. */
+void sx_execute(sx_run *run, sx_bound *bound);
+/* Fills in the row's counters, as far as they are in `used`. False: one does not fit, E-RUN-011. */
+bool sx_set_counters(sx_run *run, int64_t row, uint32_t used, int64_t microbatch, int64_t n_records);
+bool sx_refuse_counter(sx_run *run, sx_counter counter, int64_t count); /* false */
 /* Resolves what any graph may read: parameters, counters. */
-bool sx_resolve_common(sx_run *run, const sx_buffer *buffer, sx_binding *binding);
-void sx_release_bound(sx_bound *bound);
+bool sx_resolve_common(const sx_run *run, const sx_buffer *buffer, sx_binding *binding);
+enum { SX_ROW_BYTES = SX_N_COUNTERS * SX_CELL_BYTES };
+int64_t sx_row_offset(int64_t row); /* in run->counters */
 /* The text after a prefix, or NULL. */
 const char *sx_after(const char *text, const char *prefix);
-float *sx_new_cell(sx_run *run);
+/* A value of run->cells, as it was downloaded last. */
+float sx_cell(const sx_run *run, int64_t cell);
 
 /* parameters.c */
-bool sx_make_parameters(sx_run *run);
+void sx_make_slots(sx_run *run);          /* describes them */
+void sx_take_tensors(sx_run *run);        /* their memory */
+bool sx_make_parameters(sx_run *run);     /* draws and loads */
+void sx_release_initializer(sx_run *run); /* one that a failed allocation interrupted */
 /* Index of the slot, parameters or states, with that path. */
 size_t sx_find_slot(const sx_run *run, const char *path, bool state);
 
@@ -190,11 +289,22 @@ void sx_make_stages(sx_run *run); /* how many steps each has */
 void sx_make_training(sx_run *run);
 void sx_make_generators(sx_run *run);
 void sx_make_evals(sx_run *run); /* the chosen ones */
-/* Where loss (0) and metrics are in the leaf. */
-float *sx_scalar(const sx_run *run, uint32_t i);
+/* Memory of these, once it is known how much of each there is. */
+void sx_take_training(sx_run *run);
+void sx_take_generators(sx_run *run);
+void sx_take_evals(sx_run *run);
+/* Room for fields of these sizes in run->field_memory; where each is. */
+int64_t *sx_place_fields(sx_run *run, const int64_t *n_bytes, uint32_t n_fields);
+/* Makes a microbatch the one at hand: uploads its fields to where they are on the device. */
+void sx_place_microbatch(sx_run *run, const sx_microbatch *microbatch, const sx_dataset *dataset,
+                         const int64_t *offsets, int64_t n_records);
+/* Loss (0) and metrics, the means of the step. */
+float sx_scalar(const sx_run *run, uint32_t i);
 
 /* Emits the microbatch at hand into run->fields. */
-bool sx_generate(sx_run *run, sx_generating *generating);
+void sx_generate(sx_run *run, sx_generating *generating);
+/* Counters that a generator's graphs read. */
+uint32_t sx_generator_counters(const sx_generating *generating);
 /* Adds an evaluation's values to run->values. */
 bool sx_run_eval(sx_run *run, sx_eval_state *eval);
 /* Sets chosen of the evaluations of these names among `among` (NULL: all); without names, of all among them. E-RUN-007.
@@ -210,6 +320,7 @@ void sx_add_value(sx_run *run, const char *name, float value);
 /* digests.c: all do nothing on steps that are not sampled. */
 void sx_make_digests(sx_run *run);
 void sx_digests_begin(sx_run *run);
+bool sx_digests_active(const sx_run *run); /* of the step at hand anything is digested */
 void sx_digest_microbatch(sx_run *run, const sx_stage_state *stage, const sx_microbatch *microbatch);
 void sx_digest_sums(sx_run *run);  /* loss, averaged gradients */
 void sx_digest_state(sx_run *run); /* parameters, states */
@@ -217,6 +328,6 @@ void sx_digests_end(sx_run *run, sexp_step *step);
 /* Whether the step at hand digests every node; then this executes an unfused unit, and adds its digests
  * under the graph's name. */
 bool sx_observes(const sx_run *run);
-bool sx_execute_observed(sx_run *run, sx_bound *bound, const char *graph);
+void sx_execute_observed(sx_run *run, sx_bound *bound, const char *graph);
 
 #endif

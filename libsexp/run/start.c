@@ -38,8 +38,7 @@ static bool take_tensor(sx_run *run, const sexp_tensor *tensor, bool *taken) {
                 sx_text_get(&text));
   }
   taken[i] = true;
-  if (tensor->n_bytes) memcpy(run->slots[i].now, tensor->bytes, tensor->n_bytes);
-  return true;
+  return sx_write(run, run->slots[i].now, tensor->bytes, (int64_t)tensor->n_bytes);
 }
 
 static bool take_tensors(sx_run *run, const sexp_start *start) {
@@ -77,5 +76,6 @@ static bool take_position(sx_run *run, int64_t step) {
 }
 
 bool sx_start(sx_run *run, const sexp_start *start) {
+  run->shown = false;
   return take_tensors(run, start) && take_position(run, start->step);
 }

@@ -1,7 +1,13 @@
-/* One training step: the microbatches' losses and gradients, their mean, the update, and what is reported. */
+/* One training step: the microbatches' losses and gradients, their mean, the update, and what is reported.
+ *
+ * What a step enqueues is the same every time, so it is kept as sequences that a device replays: the gradients of all
+ * microbatches, once for each of the two sets of memory that data are read into; the update; and, where the update does
+ * not write in place, the copies that complete it. Only between them the host looks whether something stopped, so that
+ * a failure leaves parameters and states as after the last whole step. Steps that are sampled are enqueued anew. */
 #include "../../kernels/math.h"
-#include "../cpu/operand.h"
 #include "run.h"
+
+enum { SEQUENCE_GRADIENTS, SEQUENCE_UPDATE = 2, SEQUENCE_SETTLE, N_SEQUENCES };
 
 void sx_add_value(sx_run *run, const char *name, float value) {
   run->values[run->n_values++] = (sexp_value){name, sx_canonical_f32(value)};
@@ -11,25 +17,55 @@ void sx_add_value(sx_run *run, const char *name, float value) {
 static bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
 static void add_reports(sx_run *run, const sx_reports *reports) {
-  for (uint32_t i = 0; i < reports->n; i++) sx_add_value(run, reports->items[i].name, *reports->items[i].cell);
+  for (uint32_t i = 0; i < reports->n; i++)
+    sx_add_value(run, reports->items[i].name, sx_cell(run, reports->items[i].cell));
+}
+
+/* The step at hand. */
+typedef struct stepping {
+  sx_stage_state *state;
+  bool sampled; /* gives statistics */
+  bool repeats; /* is enqueued as others are */
+} stepping;
+
+/* ---- sequences ---- */
+
+static uint32_t sequence_of(const sx_run *run, int number) {
+  return (uint32_t)run->position.stage * N_SEQUENCES + (uint32_t)number;
+}
+
+static bool replay(sx_run *run, const stepping *step, int number) {
+  const sx_backend_calls *calls = run->backend->calls;
+  return step->repeats && calls->replay(run->backend, sequence_of(run, number));
+}
+
+static void record(sx_run *run, const stepping *step, int number) {
+  if (step->repeats) run->backend->calls->record(run->backend, sequence_of(run, number));
+}
+
+static void recorded(sx_run *run, const stepping *step) {
+  if (step->repeats) run->backend->calls->recorded(run->backend);
 }
 
 /* ---- microbatches ---- */
 
-static bool fetch(sx_run *run, sx_stage_state *state) {
-  if (state->generator) {
-    if (!sx_generate(run, state->generator)) return false;
-    sx_digest_microbatch(run, state, NULL);
-  }
+/* The loader's next microbatch. What went wrong before comes first. */
+static bool fetch(sx_run *run, const sx_stage_state *state, int64_t m) {
   if (!state->dataset) return true;
-  const sx_microbatch *microbatch = sx_loader_next(run->loader);
-  if (microbatch->failed) {
-    sx_report_read_problem(&run->diags, state->dataset->data->span, &microbatch->why);
-    return false;
+  const sx_microbatch *microbatch = run->fetched[m] = sx_loader_next(run->loader);
+  if (!microbatch->failed) return true;
+  if (sx_finish(run)) sx_report_read_problem(&run->diags, state->dataset->data->span, &microbatch->why);
+  return false;
+}
+
+void sx_place_microbatch(sx_run *run, const sx_microbatch *microbatch, const sx_dataset *dataset,
+                         const int64_t *offsets, int64_t n_records) {
+  run->fields = run->backend->shares_memory ? microbatch->fields : run->placed;
+  if (run->backend->shares_memory) return;
+  for (uint32_t f = 0; f < dataset->n_fields; f++) {
+    run->placed[f] = run->field_memory + offsets[f];
+    sx_upload(run, run->placed[f], microbatch->fields[f], n_records * dataset->n_bytes[f]);
   }
-  run->fields = microbatch->fields;
-  sx_digest_microbatch(run, state, microbatch);
-  return true;
 }
 
 /* Gradients of narrow dtypes into the sum's leaf (widen), or the mean back out of it. */
@@ -38,43 +74,91 @@ static void move_narrow(sx_run *run, bool widen) {
     if (!run->narrow_grads[p]) continue;
     const sx_slot *slot = &run->slots[p];
     float *leaf = run->sum.leaf + run->grad_offsets[p];
-    for (int64_t i = 0; i < slot->n_elements; i++) {
-      if (widen)
-        leaf[i] = sx_load(run->narrow_grads[p], slot->dtype, i).f;
-      else
-        sx_store(run->narrow_grads[p], slot->dtype, i, (sx_value){.f = leaf[i]});
-    }
+    if (widen)
+      run->backend->calls->widen(run->backend, leaf, run->narrow_grads[p], slot->dtype, slot->n_elements);
+    else
+      run->backend->calls->narrow(run->backend, run->narrow_grads[p], slot->dtype, leaf, slot->n_elements);
   }
 }
 
 /* The loss is executed observed first where its nodes are digested: the same bits, then overwritten. */
-static bool run_microbatch(sx_run *run, sx_stage_state *state, int64_t m, bool diagnosed) {
-  run->microbatch = m;
-  run->records = run->position.records + m * state->stage->batch;
-  run->stage_records = run->position.stage_records + m * state->stage->batch;
-  if (!fetch(run, state)) return false;
-  if (sx_observes(run) && !sx_execute_observed(run, &state->observed, "loss")) return false;
-  if (!sx_execute(run, diagnosed ? &state->diagnosed : &state->loss)) return false;
+static void enqueue_microbatch(sx_run *run, const stepping *step, int64_t m) {
+  sx_stage_state *state = step->state;
+  bool diagnosed = step->sampled && !m && state->diagnosed.unit;
+  run->microbatch = run->row = m;
+  if (state->generator) sx_generate(run, state->generator);
+  if (state->dataset)
+    sx_place_microbatch(run, run->fetched[m], state->dataset, state->field_offsets, state->stage->batch);
+  sx_digest_microbatch(run, state, state->dataset ? run->fetched[m] : NULL);
+  if (sx_observes(run)) sx_execute_observed(run, &state->observed, "loss");
+  sx_execute(run, diagnosed ? &state->diagnosed : &state->loss);
   move_narrow(run, true);
-  sx_sum_tree_add(&run->sum, m, m == state->stage->microbatches - 1, run->cpu.pool);
+  sx_sum_tree_add(&run->sum, 0, m, m == state->stage->microbatches - 1);
+}
+
+/* Where memory is shared nothing waits, and a microbatch is fetched when it is computed. */
+static bool enqueue_gradients(sx_run *run, const stepping *step) {
+  sx_stage_state *state = step->state;
+  int64_t n = state->stage->microbatches;
+  sx_upload_part(run, &run->counters, 0, n * SX_ROW_BYTES);
+  sx_sum_tree_begin(&run->sum);
+  for (int64_t m = 0; m < n; m++) {
+    if (run->backend->shares_memory && !fetch(run, state, m)) return false;
+    enqueue_microbatch(run, step, m);
+  }
+  sx_sum_tree_divide(&run->sum, n);
+  move_narrow(run, false);
+  if (!run->backend->shares_memory)
+    run->backend->calls->download(run->backend, run->scalars, run->sum.leaf + run->scalar_offset,
+                                  state->n_values * SX_CELL_BYTES);
+  state->summed = run->sum.leaf;
   return true;
 }
 
-static bool sum_microbatches(sx_run *run, sx_stage_state *state, bool sampled) {
-  int64_t n = state->stage->microbatches;
-  for (int64_t m = 0; m < n; m++)
-    if (!run_microbatch(run, state, m, sampled && !m && state->diagnosed.executable)) return false;
-  sx_sum_tree_divide(&run->sum, n, run->cpu.pool);
-  move_narrow(run, false);
-  return true;
+static bool set_counters(sx_run *run, const stepping *step) {
+  const sx_stage_state *state = step->state;
+  uint32_t used = state->loss.counters | (step->sampled ? state->diagnosed.counters : 0) |
+                  (sx_observes(run) ? state->observed.counters : 0) |
+                  (state->generator ? sx_generator_counters(state->generator) : 0);
+  for (int64_t m = 0; m < state->stage->microbatches; m++)
+    if (!sx_set_counters(run, m, used, m, m * state->stage->batch)) return false;
+  used = run->update.counters | (step->sampled ? run->diagnosed_update.counters : 0) |
+         (sx_observes(run) ? run->observed_update.counters : 0);
+  return sx_set_counters(run, run->update_row, used, 0, 0);
+}
+
+static bool compute_gradients(sx_run *run, const stepping *step) {
+  sx_stage_state *state = step->state;
+  if (!set_counters(run, step)) return false;
+  for (int64_t m = 0; !run->backend->shares_memory && m < state->stage->microbatches; m++)
+    if (!fetch(run, state, m)) return false;
+  int number = SEQUENCE_GRADIENTS + (state->dataset && step->repeats ? run->fetched[0]->set : 0);
+  if (replay(run, step, number)) {
+    run->sum.leaf = state->summed;
+  } else {
+    record(run, step, number);
+    if (!enqueue_gradients(run, step)) return false;
+    recorded(run, step);
+  }
+  return sx_finish(run);
 }
 
 /* ---- update ---- */
 
+static void enqueue_update(sx_run *run, const stepping *step) {
+  bool diagnosed = step->sampled && run->diagnosed_update.unit;
+  run->row = run->update_row;
+  run->microbatch = 0;
+  sx_upload_part(run, &run->counters, sx_row_offset(run->row), SX_ROW_BYTES);
+  if (sx_observes(run)) sx_execute_observed(run, &run->observed_update, "update");
+  sx_execute(run, diagnosed ? &run->diagnosed_update : &run->update);
+  sx_download_part(run, &run->cells, 0, run->n_step_cells * SX_CELL_BYTES);
+}
+
 static void swap_slots(sx_run *run) {
   for (size_t i = 0; i < run->n_slots; i++) {
     sx_slot *slot = &run->slots[i];
-    if (!slot->next) continue;
+    if (slot->written != SX_WRITTEN_BESIDE) continue;
     void *written = slot->next;
     slot->next = slot->now;
     slot->now = written;
@@ -82,15 +166,37 @@ static void swap_slots(sx_run *run) {
   }
 }
 
-static bool update(sx_run *run, sx_stage_state *state, bool sampled) {
-  run->microbatch = 0;
-  run->records = run->position.records;
-  run->stage_records = run->position.stage_records;
-  if (sx_observes(run) && !sx_execute_observed(run, &run->observed_update, "update")) return false;
-  bool diagnosed = sampled && run->diagnosed_update.executable;
-  if (!sx_execute(run, diagnosed ? &run->diagnosed_update : &run->update)) return false;
-  swap_slots(run);
-  int64_t n_records = state->stage->batch * state->stage->microbatches;
+static void enqueue_copies(sx_run *run) {
+  for (size_t i = 0; i < run->n_slots; i++) {
+    const sx_slot *slot = &run->slots[i];
+    if (slot->written == SX_WRITTEN_BESIDE)
+      run->backend->calls->copy(run->backend, slot->now, slot->next, slot->n_bytes);
+  }
+}
+
+/* What the update wrote beside the old values takes their place. */
+static bool settle(sx_run *run, const stepping *step) {
+  if (!run->writes_beside) return true;
+  if (run->backend->shares_memory) {
+    swap_slots(run);
+    return true;
+  }
+  if (!replay(run, step, SEQUENCE_SETTLE)) {
+    record(run, step, SEQUENCE_SETTLE);
+    enqueue_copies(run);
+    recorded(run, step);
+  }
+  return sx_finish(run);
+}
+
+static bool update(sx_run *run, const stepping *step) {
+  if (!replay(run, step, SEQUENCE_UPDATE)) {
+    record(run, step, SEQUENCE_UPDATE);
+    enqueue_update(run, step);
+    recorded(run, step);
+  }
+  if (!sx_finish(run) || !settle(run, step)) return false;
+  int64_t n_records = step->state->stage->batch * step->state->stage->microbatches;
   run->position.step++;
   run->position.records += n_records;
   run->position.stage_records += n_records;
@@ -101,8 +207,8 @@ static bool update(sx_run *run, sx_stage_state *state, bool sampled) {
 /* ---- what is reported ---- */
 
 static void add_training_values(sx_run *run, const sx_stage_state *state, bool sampled) {
-  for (uint32_t i = 0; i < state->n_values; i++) sx_add_value(run, state->value_names[i], *sx_scalar(run, i));
-  if (run->grad_norm) sx_add_value(run, "train/grad-norm", *run->grad_norm);
+  for (uint32_t i = 0; i < state->n_values; i++) sx_add_value(run, state->value_names[i], sx_scalar(run, i));
+  if (run->grad_norm >= 0) sx_add_value(run, "train/grad-norm", sx_cell(run, run->grad_norm));
   if (!sampled) return;
   add_reports(run, &state->statistics);
   add_reports(run, &run->statistics);
@@ -136,20 +242,24 @@ static void report(sx_run *run, const sx_stage_state *state, bool began, sexp_st
   sx_digests_end(run, step);
 }
 
-static bool take_step(sx_run *run, sexp_step *step) {
+static bool take_step(sx_run *run, sexp_step *report_to) {
   enter_next_stage(run);
   sx_stage_state *state = &run->stages[run->position.stage];
   bool began = !run->stage_step && state->stage->name[0];
-  bool sampled = run->program->n_diagnostics && is_due(run->position.step + 1, run->program->diagnostics_every);
+  stepping step = {.state = state};
+  step.sampled = run->program->n_diagnostics && is_due(run->position.step + 1, run->program->diagnostics_every);
   run->n_values = 0;
+  run->finished = SX_FINISHED;
+  run->shown = false;
   sx_digests_begin(run);
-  if (!sum_microbatches(run, state, sampled)) return false;
+  step.repeats = run->backend->calls->replay && !step.sampled && !sx_digests_active(run);
+  if (!compute_gradients(run, &step)) return false;
   sx_digest_sums(run);
-  if (!update(run, state, sampled)) return false;
+  if (!update(run, &step)) return false;
   sx_digest_state(run);
-  add_training_values(run, state, sampled);
+  add_training_values(run, state, step.sampled);
   if (!evaluate_due(run)) return false;
-  report(run, state, began, step);
+  report(run, state, began, report_to);
   return true;
 }
 

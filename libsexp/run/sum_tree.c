@@ -1,66 +1,47 @@
 #include "sum_tree.h"
 
-enum { ALIGNMENT = 64, GRAIN = 1 << 14 };
+enum { ALIGNED_FLOATS = 64 };
 
-void *sx_take_aligned(sx_arena *arena, int64_t n_bytes) {
-  char *bytes = sx_arena_take(arena, (size_t)n_bytes + ALIGNMENT, 1);
-  return bytes + (ALIGNMENT - (uintptr_t)bytes % ALIGNMENT) % ALIGNMENT;
-}
-
-static int bit_length(int64_t n) {
+int sx_sum_tree_levels(int64_t n_summands) {
   int length = 0;
-  for (; n > 0; n >>= 1) length++;
+  for (int64_t n = n_summands - 1; n > 0; n >>= 1) length++;
   return length;
 }
 
-void sx_sum_tree_init(sx_sum_tree *tree, int64_t n, int64_t n_summands, sx_arena *arena) {
-  int n_levels = bit_length(n_summands - 1);
+int64_t sx_sum_tree_init(sx_sum_tree *tree, sx_backend *backend, int64_t n, int n_levels, sx_arena *arena) {
+  *tree = (sx_sum_tree){.backend = backend, .levels = SX_NEW_N(arena, float *, n_levels), .n = n, .n_levels = n_levels};
   int64_t n_bytes;
-  if (__builtin_mul_overflow(n, (int64_t)sizeof(float), &n_bytes)) sx_memory_fail(arena->memory);
-  *tree = (sx_sum_tree){.levels = SX_NEW_N(arena, float *, n_levels), .n = n};
-  tree->leaf = sx_take_aligned(arena, n_bytes);
-  for (int i = 0; i < n_levels; i++) tree->levels[i] = sx_take_aligned(arena, n_bytes);
+  if (n > INT64_MAX - ALIGNED_FLOATS) sx_memory_fail(arena->memory);
+  tree->stride = (n + ALIGNED_FLOATS - 1) / ALIGNED_FLOATS * ALIGNED_FLOATS;
+  if (__builtin_mul_overflow(tree->stride, (int64_t)sizeof(float) * (n_levels + 1), &n_bytes))
+    sx_memory_fail(arena->memory);
+  return n_bytes;
 }
 
-typedef struct addition {
-  const float *left;
-  float *right; /* becomes left + right */
-} addition;
+void sx_sum_tree_place(sx_sum_tree *tree, void *memory) {
+  tree->memory = memory;
+  sx_sum_tree_begin(tree);
+}
 
-static void add_range(void *context, int64_t begin, int64_t end, int thread) {
-  const addition *add = context;
-  (void)thread;
-  for (int64_t i = begin; i < end; i++) add->right[i] = add->left[i] + add->right[i];
+void sx_sum_tree_begin(sx_sum_tree *tree) {
+  tree->leaf = tree->memory;
+  for (int i = 0; i < tree->n_levels; i++) tree->levels[i] = tree->memory + (i + 1) * tree->stride;
 }
 
 static bool is_summed(int64_t i, int level) { return i >> level & 1; }
 
-void sx_sum_tree_add(sx_sum_tree *tree, int64_t i, bool last, sx_pool *pool) {
+void sx_sum_tree_add(sx_sum_tree *tree, int base, int64_t i, bool last) {
+  sx_backend *backend = tree->backend;
+  float **levels = tree->levels + base;
   int level = 0;
-  for (; i >> level && (last || is_summed(i, level)); level++) {
-    if (!is_summed(i, level)) continue;
-    addition add = {tree->levels[level], tree->leaf};
-    sx_pool_run(pool, tree->n, GRAIN, add_range, &add);
-  }
+  for (; i >> level && (last || is_summed(i, level)); level++)
+    if (is_summed(i, level)) backend->calls->add(backend, tree->leaf, levels[level], tree->leaf, tree->n);
   if (last) return;
-  float *free_block = tree->levels[level];
-  tree->levels[level] = tree->leaf;
+  float *free_block = levels[level];
+  levels[level] = tree->leaf;
   tree->leaf = free_block;
 }
 
-typedef struct division {
-  float *values;
-  float count;
-} division;
-
-static void divide_range(void *context, int64_t begin, int64_t end, int thread) {
-  const division *divide = context;
-  (void)thread;
-  for (int64_t i = begin; i < end; i++) divide->values[i] = divide->values[i] / divide->count;
-}
-
-void sx_sum_tree_divide(sx_sum_tree *tree, int64_t count, sx_pool *pool) {
-  if (count == 1) return;
-  division divide = {tree->leaf, (float)count};
-  sx_pool_run(pool, tree->n, GRAIN, divide_range, &divide);
+void sx_sum_tree_divide(sx_sum_tree *tree, int64_t count) {
+  if (count != 1) tree->backend->calls->divide(tree->backend, tree->leaf, (float)count, tree->n);
 }

@@ -9,15 +9,18 @@
 
 static int64_t aligned(int64_t n) { return (n + SX_CELL_FLOATS - 1) / SX_CELL_FLOATS * SX_CELL_FLOATS; }
 
-float *sx_scalar(const sx_run *run, uint32_t i) {
-  return run->sum.leaf + run->scalar_offset + (int64_t)i * SX_CELL_FLOATS;
+float sx_scalar(const sx_run *run, uint32_t i) {
+  float value;
+  const char *cell = (const char *)(run->sum.leaf + run->scalar_offset);
+  if (!run->backend->shares_memory) cell = run->scalars;
+  memcpy(&value, cell + (int64_t)i * SX_CELL_BYTES, sizeof value);
+  return value;
 }
 
 /* ---- layout of the sum ---- */
 
 static void place_gradients(sx_run *run) {
   run->grad_offsets = SX_NEW_N(&run->arena, int64_t, run->n_params);
-  run->narrow_grads = SX_NEW_N(&run->arena, void *, run->n_params);
   int64_t offset = 0;
   for (size_t i = 0; i < run->n_params; i++) {
     const sx_slot *slot = &run->slots[i];
@@ -25,7 +28,6 @@ static void place_gradients(sx_run *run) {
     if (!run->program->params.items[i].trainable) continue;
     run->grad_offsets[i] = offset;
     offset += aligned(slot->n_elements);
-    if (slot->dtype != SX_F32) run->narrow_grads[i] = sx_take_aligned(&run->arena, slot->n_bytes);
   }
   run->scalar_offset = offset;
 }
@@ -45,16 +47,6 @@ static void name_values(sx_run *run, sx_stage_state *state) {
   }
 }
 
-static void make_sum(sx_run *run) {
-  int64_t n_scalars = 0, n_microbatches = 1;
-  for (uint32_t s = 0; s < run->program->n_stages; s++) {
-    const sx_stage_state *state = &run->stages[s];
-    if (state->n_values > n_scalars) n_scalars = state->n_values;
-    if (state->stage->microbatches > n_microbatches) n_microbatches = state->stage->microbatches;
-  }
-  sx_sum_tree_init(&run->sum, run->scalar_offset + n_scalars * SX_CELL_FLOATS, n_microbatches, &run->arena);
-}
-
 /* ---- statistics ---- */
 
 static sx_reports make_reports(sx_run *run, const sx_unit *unit) {
@@ -62,8 +54,7 @@ static sx_reports make_reports(sx_run *run, const sx_unit *unit) {
   for (size_t i = 0; i < unit->graph->outputs.n; i++) {
     const char *output = unit->graph->outputs.items[i].name, *name = sx_after(output, "statistic/");
     if (!name) continue;
-    reports.items[reports.n++] =
-        (sx_reported){sx_format(&run->arena, "diagnostics/%s", name), output, sx_new_cell(run)};
+    reports.items[reports.n++] = (sx_reported){sx_format(&run->arena, "diagnostics/%s", name), output, run->n_cells++};
   }
   return reports;
 }
@@ -71,7 +62,8 @@ static sx_reports make_reports(sx_run *run, const sx_unit *unit) {
 static bool resolve_statistic(const sx_reports *reports, const sx_buffer *buffer, sx_binding *binding) {
   for (uint32_t i = 0; i < reports->n; i++) {
     if (strcmp(reports->items[i].output, buffer->name)) continue;
-    binding->address = reports->items[i].cell;
+    binding->kind = SX_BIND_CELL;
+    binding->index = reports->items[i].cell;
     return true;
   }
   return false;
@@ -83,9 +75,9 @@ static bool resolve_statistic(const sx_reports *reports, const sx_buffer *buffer
 static bool resolve_gradient(const sx_run *run, const char *path, sx_binding *binding) {
   size_t i = sx_find_slot(run, path, false);
   if (i == run->n_slots || run->grad_offsets[i] < 0) return false;
-  binding->kind = run->narrow_grads[i] ? SX_BIND_FIXED : SX_BIND_LEAF;
-  binding->address = run->narrow_grads[i];
-  binding->index = run->grad_offsets[i];
+  bool narrow = run->slots[i].dtype != SX_F32;
+  binding->kind = narrow ? SX_BIND_NARROW : SX_BIND_LEAF;
+  binding->index = narrow ? (int64_t)i : run->grad_offsets[i];
   return true;
 }
 
@@ -99,7 +91,7 @@ static bool resolve_scalar(const sx_run *run, const sx_stage_state *state, const
   return false;
 }
 
-static bool resolve_loss(sx_run *run, void *context, const sx_buffer *buffer, sx_binding *binding) {
+static bool resolve_loss(const sx_run *run, const void *context, const sx_buffer *buffer, sx_binding *binding) {
   const sx_stage_state *state = context;
   const char *field = sx_after(buffer->name, "field/"), *gradient = sx_after(buffer->name, "grad/");
   if (buffer->kind == SX_BUFFER_EXTERNAL) {
@@ -120,7 +112,7 @@ static bool resolve_written(const sx_run *run, const char *path, bool is_state, 
   return binding->index < (int64_t)run->n_slots;
 }
 
-static bool resolve_update(sx_run *run, void *context, const sx_buffer *buffer, sx_binding *binding) {
+static bool resolve_update(const sx_run *run, const void *context, const sx_buffer *buffer, sx_binding *binding) {
   const char *gradient = sx_after(buffer->name, "grad/"), *state = sx_after(buffer->name, "state/");
   const char *param = sx_after(buffer->name, "param/");
   (void)context;
@@ -134,8 +126,8 @@ static bool resolve_update(sx_run *run, void *context, const sx_buffer *buffer, 
   if (param) return resolve_written(run, param, false, binding);
   if (state) return resolve_written(run, state, true, binding);
   if (!strcmp(buffer->name, "grad-norm")) {
-    if (!run->grad_norm) run->grad_norm = sx_new_cell(run);
-    binding->address = run->grad_norm;
+    binding->kind = SX_BIND_CELL;
+    binding->index = run->grad_norm;
     return true;
   }
   return resolve_statistic(&run->statistics, buffer, binding);
@@ -156,10 +148,6 @@ static void set_source(sx_run *run, sx_stage_state *state) {
   }
 }
 
-static const sx_plan *unfused(sx_run *run, const sx_unit *unit) {
-  return sx_plan_make(unit->graph, &(sx_plan_options){.fuse = false, .reuse = false}, &run->arena);
-}
-
 /* Whether the step whose nodes are digested is one of this stage. */
 static bool is_observed_stage(const sx_run *run, uint32_t stage) {
   int64_t before = 0;
@@ -171,24 +159,23 @@ static bool is_observed_stage(const sx_run *run, uint32_t stage) {
 static void bind_stage(sx_run *run, uint32_t s) {
   sx_stage_state *state = &run->stages[s];
   const sx_unit *loss = &run->compiled->losses[s], *diagnosed = &run->compiled->diagnosed_losses[s];
-  sx_bind_unit(run, &state->loss, loss, loss->plan, resolve_loss, state, &run->arena);
+  sx_bind_unit(run, &state->loss, loss, false, resolve_loss, state);
   if (diagnosed->graph) {
     state->statistics = make_reports(run, diagnosed);
-    sx_bind_unit(run, &state->diagnosed, diagnosed, diagnosed->plan, resolve_loss, state, &run->arena);
+    sx_bind_unit(run, &state->diagnosed, diagnosed, false, resolve_loss, state);
   }
-  if (is_observed_stage(run, s))
-    sx_bind_unit(run, &state->observed, loss, unfused(run, loss), resolve_loss, state, &run->arena);
+  if (is_observed_stage(run, s)) sx_bind_unit(run, &state->observed, loss, true, resolve_loss, state);
 }
 
 static void bind_update(sx_run *run) {
   const sx_unit *update = &run->compiled->update, *diagnosed = &run->compiled->diagnosed_update;
-  sx_bind_unit(run, &run->update, update, update->plan, resolve_update, NULL, &run->arena);
+  run->grad_norm = sx_graph_find_output(update->graph, "grad-norm") == SX_NO_NODE ? -1 : run->n_cells++;
+  sx_bind_unit(run, &run->update, update, false, resolve_update, NULL);
   if (diagnosed->graph) {
     run->statistics = make_reports(run, diagnosed);
-    sx_bind_unit(run, &run->diagnosed_update, diagnosed, diagnosed->plan, resolve_update, NULL, &run->arena);
+    sx_bind_unit(run, &run->diagnosed_update, diagnosed, false, resolve_update, NULL);
   }
-  if (run->options.digest_nodes_at > 0)
-    sx_bind_unit(run, &run->observed_update, update, unfused(run, update), resolve_update, NULL, &run->arena);
+  if (run->options.digest_nodes_at > 0) sx_bind_unit(run, &run->observed_update, update, true, resolve_update, NULL);
 }
 
 void sx_make_stages(sx_run *run) {
@@ -209,7 +196,47 @@ void sx_make_training(sx_run *run) {
     name_values(run, &run->stages[s]);
   }
   place_gradients(run);
-  make_sum(run);
   for (uint32_t s = 0; s < n_stages; s++) bind_stage(run, s);
   bind_update(run);
+}
+
+/* ---- memory ---- */
+
+static int64_t most_microbatches(const sx_run *run) {
+  int64_t most = 1;
+  for (uint32_t s = 0; s < run->program->n_stages; s++)
+    if (run->program->stages[s].microbatches > most) most = run->program->stages[s].microbatches;
+  return most;
+}
+
+static void take_sum(sx_run *run) {
+  int64_t n_scalars = 0;
+  for (uint32_t s = 0; s < run->program->n_stages; s++)
+    if (run->stages[s].n_values > n_scalars) n_scalars = run->stages[s].n_values;
+  int n_levels = sx_sum_tree_levels(most_microbatches(run));
+  int64_t n = run->scalar_offset + n_scalars * SX_CELL_FLOATS;
+  int64_t n_bytes = sx_sum_tree_init(&run->sum, run->backend, n, n_levels, &run->arena);
+  sx_sum_tree_place(&run->sum, sx_take(run, SX_USE_GRADIENTS, n_bytes));
+  run->narrow_grads = SX_NEW_N(&run->arena, void *, run->n_params);
+  for (size_t i = 0; i < run->n_params; i++)
+    if (run->grad_offsets[i] >= 0 && run->slots[i].dtype != SX_F32)
+      run->narrow_grads[i] = sx_take(run, SX_USE_GRADIENTS, run->slots[i].n_bytes);
+  if (!run->backend->shares_memory) run->scalars = sx_take_host(run, n_scalars * SX_CELL_BYTES);
+}
+
+/* Of the data of each stage, on a device. */
+static void place_fields(sx_run *run, sx_stage_state *state) {
+  if (!state->dataset) return;
+  state->field_bytes = SX_NEW_N(&run->arena, int64_t, state->n_fields);
+  for (uint32_t f = 0; f < state->n_fields; f++)
+    if (__builtin_mul_overflow(state->dataset->n_bytes[f], state->stage->batch, &state->field_bytes[f]))
+      sx_memory_fail(run->memory);
+  state->field_offsets = sx_place_fields(run, state->field_bytes, state->n_fields);
+}
+
+void sx_take_training(sx_run *run) {
+  take_sum(run);
+  for (uint32_t s = 0; s < run->program->n_stages; s++) place_fields(run, &run->stages[s]);
+  run->fetched = SX_NEW_N(&run->arena, const sx_microbatch *, most_microbatches(run));
+  run->update_row = most_microbatches(run);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../common/cmocka_all.h"
+#include "../common/strict_device.h"
 #include "../common/transcript.h"
 
 enum { STEPS = 7, VALUES = 16 };
@@ -51,6 +52,7 @@ typedef struct fixture {
   sexp_messages *messages;
   sexp_evaluated evaluated;
   trained steps[STEPS + 1];
+  strict_device *device; /* NULL: the CPU. Training is the CPU's always */
 } fixture;
 
 static float rows_n[8][3], rows_m[5][3];
@@ -69,17 +71,26 @@ static int set_up(void **state) {
   return 0;
 }
 
+static int set_up_on_device(void **state) {
+  int status = set_up(state);
+  ((fixture *)*state)->device = strict_device_open();
+  return status;
+}
+
 static int tear_down(void **state) {
   fixture *f = *state;
   sexp_run_free(f->run);
   sexp_program_free(f->program);
   sexp_messages_free(f->messages);
+  if (f->device) strict_device_close(f->device);
   int n_open = f->files.n_open;
   test_free(f);
   return n_open;
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST_ON_BOTH(f) \
+  TEST(f), { #f " on a device", f, set_up_on_device, tear_down, NULL }
 
 static const char *first_text(const fixture *f) {
   return sexp_messages_count(f->messages) ? sexp_messages_get(f->messages, 0)->text : "no message";
@@ -98,6 +109,7 @@ static sexp_status make(fixture *f, const char *const *names, size_t n_names, in
   options.evaluations = names;
   options.n_evaluations = n_names;
   options.threads = threads;
+  if (f->device) options.device = strict_device_of(f->device);
   sexp_run_free(f->run);
   f->run = NULL;
   return sexp_run_new(&f->run, &f->messages, f->program, &options, &f->host);
@@ -419,16 +431,16 @@ static void test_description(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_bits_of_the_inline_ones),
-      TEST(test_each_counter),
-      TEST(test_named_ones),
-      TEST(test_opens_the_data_of_its_evaluations_alone),
+      TEST_ON_BOTH(test_bits_of_the_inline_ones),
+      TEST_ON_BOTH(test_each_counter),
+      TEST_ON_BOTH(test_named_ones),
+      TEST_ON_BOTH(test_opens_the_data_of_its_evaluations_alone),
       TEST(test_holds_the_parameters_once),
       TEST(test_memory_that_fails),
-      TEST(test_shows_parameters_and_position),
-      TEST(test_starts_that_do_not_fit),
-      TEST(test_goes_on_after_an_error),
-      TEST(test_a_training_run_is_refused),
+      TEST_ON_BOTH(test_shows_parameters_and_position),
+      TEST_ON_BOTH(test_starts_that_do_not_fit),
+      TEST_ON_BOTH(test_goes_on_after_an_error),
+      TEST_ON_BOTH(test_a_training_run_is_refused),
       TEST(test_description),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

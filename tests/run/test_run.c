@@ -1,10 +1,12 @@
-/* Runs through the public interface: what a step computes, in which order, and what it reports. */
+/* Runs through the public interface: what a step computes, in which order, and what it reports; on the CPU, and on a
+ * device that does not share its memory. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../common/cmocka_all.h"
+#include "../common/strict_device.h"
 #include "../common/transcript.h"
 
 typedef struct fixture {
@@ -16,6 +18,7 @@ typedef struct fixture {
   sexp_run *run;
   sexp_messages *messages;
   sexp_step step;
+  strict_device *device; /* NULL: the CPU */
 } fixture;
 
 static int set_up(void **state) {
@@ -30,6 +33,14 @@ static int set_up(void **state) {
   return 0;
 }
 
+static int set_up_on_device(void **state) {
+  int status = set_up(state);
+  fixture *f = *state;
+  f->device = strict_device_open();
+  f->run_options.device = strict_device_of(f->device);
+  return status;
+}
+
 static void release(fixture *f) {
   sexp_run_free(f->run);
   sexp_program_free(f->program);
@@ -42,6 +53,7 @@ static void release(fixture *f) {
 static int tear_down(void **state) {
   fixture *f = *state;
   release(f);
+  if (f->device) strict_device_close(f->device);
   int n_open = f->files.n_open;
   test_free(f);
   return n_open;
@@ -546,7 +558,10 @@ static void test_error_codes(void **state) {
   assert_true(n > 50);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name)                                                \
+  cmocka_unit_test_setup_teardown(name, set_up, tear_down), {     \
+#name " on a device", name, set_up_on_device, tear_down, NULL \
+  }
 
 int main(void) {
   const struct CMUnitTest tests[] = {

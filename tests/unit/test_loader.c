@@ -12,6 +12,7 @@ typedef struct fixture {
   sexp_host host;
   sx_memory memory;
   sx_arena arena;
+  sx_host_memory data_memory;
   sx_diags diags;
   sx_data data[2];
   sx_dataset *datasets[2];
@@ -42,6 +43,7 @@ static int set_up(void **state) {
   f->memory = sx_memory_default();
   sx_arena_init(&f->arena, &f->memory);
   sx_diags_init(&f->diags, &f->arena);
+  f->data_memory = sx_arena_memory(&f->arena);
   f->data[0] = windows("a", "a", 1);
   f->data[1] = windows("b", "b", 3);
   for (int i = 0; i < 2; i++) {
@@ -76,7 +78,7 @@ static void expect_microbatch(const fixture *f, const sx_microbatch *got, int st
 }
 
 static void walk(fixture *f, bool ahead) {
-  sx_loader *loader = sx_loader_new(f->stages, 3, &f->arena);
+  sx_loader *loader = sx_loader_new(f->stages, 3, false, &f->data_memory);
   if (ahead) assert_true(sx_loader_start(loader));
   for (int stage = 0; stage < 3; stage += 2)
     for (int64_t i = 0; i < f->stages[stage].steps * f->stages[stage].microbatches; i++)
@@ -95,7 +97,7 @@ static void test_failure_comes_when_it_is_needed(void **state) {
     f->files.changed = "a";
     f->files.n_checks = 0;
     f->files.changed_from = 6;
-    sx_loader *loader = sx_loader_new(f->stages, 3, &f->arena);
+    sx_loader *loader = sx_loader_new(f->stages, 3, false, &f->data_memory);
     if (ahead) assert_true(sx_loader_start(loader));
     for (int64_t i = 0; i < 6; i++) expect_microbatch(f, sx_loader_next(loader), 0, i);
     for (int again = 0; again < 3; again++) {
@@ -110,7 +112,7 @@ static void test_failure_comes_when_it_is_needed(void **state) {
 static void test_stops_at_any_moment(void **state) {
   fixture *f = *state;
   for (int taken = 0; taken < 12; taken++) {
-    sx_loader *loader = sx_loader_new(f->stages, 3, &f->arena);
+    sx_loader *loader = sx_loader_new(f->stages, 3, false, &f->data_memory);
     assert_true(sx_loader_start(loader));
     for (int i = 0; i < taken; i++) expect_microbatch(f, sx_loader_next(loader), 0, i);
     sx_loader_stop(loader);
@@ -120,7 +122,7 @@ static void test_stops_at_any_moment(void **state) {
 
 static void test_nothing_to_read(void **state) {
   fixture *f = *state;
-  sx_loader *loader = sx_loader_new(&f->stages[1], 1, &f->arena);
+  sx_loader *loader = sx_loader_new(&f->stages[1], 1, false, &f->data_memory);
   assert_true(sx_loader_start(loader));
   sx_loader_stop(loader);
 }

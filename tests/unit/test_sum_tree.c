@@ -1,6 +1,8 @@
 /* The tree of microbatches against its definition. */
 #include <string.h>
 
+#include "../../libsexp/cpu/backend.h"
+#include "../../libsexp/run/loader.h"
 #include "../../libsexp/run/sum_tree.h"
 #include "../common/cmocka_all.h"
 
@@ -42,15 +44,18 @@ static void test_sum_is_the_tree(void **state) {
       sx_sum_tree tree;
       float expected[N];
       sx_arena_init(&arena, &memory);
-      sx_sum_tree_init(&tree, N, n, &arena);
+      const sx_cpu cpu = {.pool = pool, .memory = &memory};
+      sx_backend *backend = sx_cpu_backend_new(&cpu, &arena);
+      int64_t n_bytes = sx_sum_tree_init(&tree, backend, N, sx_sum_tree_levels(n), &arena);
+      sx_sum_tree_place(&tree, sx_take_aligned(&arena, n_bytes));
       for (int s = 0; s < n; s++) {
         assert_int_equal((uintptr_t)tree.leaf % 64, 0);
         memcpy(tree.leaf, summands[s], sizeof summands[s]);
-        sx_sum_tree_add(&tree, s, s == n - 1, pool);
+        sx_sum_tree_add(&tree, 0, s, s == n - 1);
       }
       define(0, n, expected);
       assert_memory_equal(tree.leaf, expected, sizeof expected);
-      sx_sum_tree_divide(&tree, n, pool);
+      sx_sum_tree_divide(&tree, n);
       for (int i = 0; i < N; i++) expected[i] = n == 1 ? expected[i] : expected[i] / (float)n;
       assert_memory_equal(tree.leaf, expected, sizeof expected);
       sx_arena_free(&arena);

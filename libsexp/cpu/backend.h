@@ -1,0 +1,11 @@
+/* The CPU engine as a device that a run computes on: it shares the host's memory, and all work is done when a call
+ * returns. It records nothing, makes no choices, and stacks nothing. */
+#ifndef SX_CPU_BACKEND_H
+#define SX_CPU_BACKEND_H
+
+#include "executable.h"
+
+/* In the arena. cpu outlives it. */
+sx_backend *sx_cpu_backend_new(const sx_cpu *cpu, sx_arena *arena);
+
+#endif
