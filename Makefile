@@ -232,7 +232,7 @@ UNIT_TESTS := $(patsubst tests/%.c,$(O)/tests/%,$(sort $(wildcard tests/unit/tes
 ifneq (,$(findstring thread,$(SANITIZE)))
 UNIT_TESTS := $(filter-out %/test_ckpt_faults,$(UNIT_TESTS)) # it stands in for system calls that ThreadSanitizer makes
 endif
-TEST_PROGRAMS := $(patsubst tests/%.c,$(O)/tests/%,$(sort $(wildcard tests/lang/evaluate.c tests/pass/run_pass.c \
+TEST_PROGRAMS := $(patsubst tests/%.c,$(O)/tests/%,$(sort $(wildcard tests/lang/evaluate.c tests/pass/run_pass.c tests/cuda/emit_ptx.c \
   tests/math/check_math.c)))
 TEST_COMMON := $(patsubst %.c,$(O)/%.o,$(sort $(wildcard tests/common/*.c)))
 BENCHES := $(patsubst tests/%.c,$(O)/tests/%,$(sort $(wildcard tests/bench/bench_*.c)))
@@ -364,7 +364,7 @@ CUDASIM_PTX_OBJECTS := $(call objects,$(CUDASIM_PTX_SOURCES)) \
   $(foreach level,$(LEVELS),$(patsubst %.c,$(O)/%.$(level).o,$(CUDASIM_PTX_LEVEL_SOURCES)))
 PTX_CASE := $(O)/tests/cudasim/ptx_case.o $(O)/tests/cudasim/emit_case.o $(CUDASIM_PTX_OBJECTS)
 PTX_PROGRAMS := unit/test_cudasim_ptx unit/test_cudasim_ptx_strict unit/test_cudasim_ptx_values unit/test_cuda_emit \
-  bench/bench_cudasim_ptx
+  bench/bench_cudasim_ptx cuda/emit_ptx
 $(patsubst %,$(O)/tests/%,$(PTX_PROGRAMS)): \
   $(O)/tests/%: $(O)/tests/%.o $(PTX_CASE) $(TEST_LINK)
 	$(call say,LD,$@)

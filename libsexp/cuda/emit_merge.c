@@ -9,7 +9,7 @@
 
 #include "emit_parts.h"
 
-enum { ENTRIES_MAX = 64, PARAMETER_BYTES = 4096, FOUR = 4 };
+enum { ENTRIES_MAX = 64, PARAMETER_BYTES = 4096 };
 
 /* ---- what depends on what ------------------------------------------------------------------------- */
 
@@ -94,7 +94,7 @@ static const char *merged_text(const sx_lowering *l, const sx_launch *one, size_
                    step);
   sx_text_addf(&text,
                "  const unsigned block = blockIdx.x - (unsigned)table.entries[k].first;\n"
-               "  KERNEL_at(table.entries[k].p, (%s)table.entries[k].n, ((%s)block * %d + threadIdx.x) * 4);\n}\n",
+               "  KERNEL_at(table.entries[k].p, (%s)table.entries[k].n, (%s)block * %d + threadIdx.x);\n}\n",
                index, index, SX_EMIT_THREADS);
   return sx_text_get(&text);
 }

@@ -39,10 +39,10 @@ bool ptx_ready(void) {
   return true;
 }
 
-char *ptx_compile(const char *source, int architecture) {
+static char *compile(const char *source, int architecture, const char *fmad) {
   char option[64];
   snprintf(option, sizeof option, "--gpu-architecture=compute_%d", architecture);
-  const char *options[] = {option, "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "-I."};
+  const char *options[] = {option, fmad, "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "-I."};
   void *program;
   assert_int_equal(nvrtc.create(&program, source, "kernel.cu", 0, NULL, NULL), 0);
   if (nvrtc.compile(program, 6, options) != 0) {
@@ -58,6 +58,12 @@ char *ptx_compile(const char *source, int architecture) {
   assert_int_equal(nvrtc.ptx(program, ptx), 0);
   nvrtc.destroy(&program);
   return ptx;
+}
+
+char *ptx_compile(const char *source, int architecture) { return compile(source, architecture, "--fmad=false"); }
+
+char *ptx_compile_contracted(const char *source, int architecture) {
+  return compile(source, architecture, "--fmad=true");
 }
 
 sim_module *ptx_module(const char *source, int architecture) {

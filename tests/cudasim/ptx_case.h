@@ -14,6 +14,8 @@ bool ptx_ready(void);
 /* CUDA C to PTX as the product compiles it; architecture: 80 or 90. What NVRTC refuses ends the test. Owned by the
  * caller. */
 char *ptx_compile(const char *source, int architecture);
+/* The same with products and sums contracted, as the product never compiles. */
+char *ptx_compile_contracted(const char *source, int architecture);
 /* The same, parsed; its text may be NULL. */
 sim_module *ptx_module(const char *source, int architecture);
 
