@@ -1,5 +1,6 @@
 /* libcudnn.so.9 of the simulated card. The real library describes, selects and plans, for the simulated card's facts;
  * what a plan computes is computed here, in an order of sums that depends on its engine and knobs. */
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,31 +140,36 @@ cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor)
   return sim_cudnn()->cudnnBackendDestroyDescriptor(descriptor);
 }
 
-/* The description of the simulated card, made once. */
-static cudnnBackendDescriptor_t card(void) {
-  static cudnnBackendDescriptor_t device;
+static cudnnBackendDescriptor_t device;
+
+static void describe_card(void) {
   const sim_cudnn_real *real = sim_cudnn();
-  if (device) return device;
   const char *json = sim_card_json();
   cudnnBackendDescriptor_t made = NULL;
-  if (real->cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &made)) return NULL;
-  if (real->cudnnBackendSetAttribute(made, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-                                     (int64_t)strlen(json), json) ||
-      real->cudnnBackendFinalize(made))
-    return NULL;
-  return device = made;
+  if (!real->cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &made) &&
+      !real->cudnnBackendSetAttribute(made, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                                      (int64_t)strlen(json), json) &&
+      !real->cudnnBackendFinalize(made))
+    device = made;
+}
+
+/* The description of the simulated card, made once; NULL: cuDNN does not take it. */
+static cudnnBackendDescriptor_t card(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, describe_card);
+  return device;
 }
 
 static const char SETTING[] = "cudnnBackendSetAttribute";
 
 /* In place of a device that is there, the description of the card. */
 static cudnnStatus_t set_card(sim_record *record, cudnnBackendAttributeName_t name) {
-  cudnnBackendDescriptor_t device = card();
-  EXPECT_IN(SETTING, device, NOT_INITIALIZED, "cuDNN does not take the card's facts");
+  cudnnBackendDescriptor_t described = card();
+  EXPECT_IN(SETTING, described, NOT_INITIALIZED, "cuDNN does not take the card's facts");
   record->has_device = true;
   record->capability = sim_card_fact("deviceVer");
   record->multiprocessors = sim_card_fact("multiProcessorCount");
-  return sim_cudnn()->cudnnBackendSetAttribute(record->descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &device);
+  return sim_cudnn()->cudnnBackendSetAttribute(record->descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &described);
 }
 
 static cudnnStatus_t set_card_json(sim_record *record) {
