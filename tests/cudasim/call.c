@@ -10,7 +10,7 @@
 
 #include "driver.h"
 
-enum { STATUS_OF_VIOLATIONS = 86 };
+enum { STATUS_OF_VIOLATIONS = 86, MOST_LISTED = 100 };
 
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static bool initialized;
@@ -23,13 +23,14 @@ void sim_lock(void) { pthread_mutex_lock(&lock); }
 void sim_unlock(void) { pthread_mutex_unlock(&lock); }
 
 static void report(const char *call, const char *format, va_list arguments) {
+  if (++n_violations == MOST_LISTED + 1) fputs("cudasim: there are more mistakes, which are not listed\n", stderr);
+  if (n_violations > MOST_LISTED) return;
   char text[1024];
   vsnprintf(text, sizeof text, format, arguments);
   if (call)
     fprintf(stderr, "cudasim: %s: %s\n", call, text);
   else
     fprintf(stderr, "cudasim: %s\n", text);
-  n_violations++;
 }
 
 void sim_violation(const char *format, ...) {

@@ -63,6 +63,10 @@ static void takes_an_old_entry(void) {
 }
 static void reports_of_a_library(void) { cu.sim_violation("cublasCreate: handle %d is odd", 3); }
 
+static void errs_without_end(void) {
+  for (int i = 0; i < 150; i++) cu.sim_violation("mistake %d", i);
+}
+
 static void a_wrong_begin_is_reported(void **state) {
   (void)state;
   EXPECT({calls_too_early, "cudasim: cuDeviceGetCount: called before cuInit\n", ""},
@@ -78,6 +82,8 @@ static void a_wrong_begin_is_reported(void **state) {
          {only_begins, "setting count=two: a number was expected", "count=two"},
          {takes_an_old_entry, "cuMemAlloc: this entry has the types of an old CUDA; cuda.h's is cuMemAlloc_v2", ""},
          {reports_of_a_library, "cudasim: cublasCreate: handle 3 is odd\n", ""});
+  cudasim_expect("", errs_without_end, CUDASIM_VIOLATED,
+                 "cudasim: mistake 99\ncudasim: there are more mistakes, which are not listed\n");
   cudasim_expect("violations=report", calls_too_early, 0, "called before cuInit");
 }
 
