@@ -28,7 +28,7 @@ static int64_t groups_of(const sx_contract *c, const sx_tile *tile) {
   return c->batch.count * ceil_div(c->rows.count, tile->rows) * ceil_div(c->columns.count, tile->columns);
 }
 
-static sx_tile choose_tile(const sx_contract *c) {
+static const sx_tile *choose_tile(const sx_contract *c) {
   double least = 0;
   int best = -1;
   for (int i = 0; i < N_TILES; i++) {
@@ -39,7 +39,7 @@ static sx_tile choose_tile(const sx_contract *c) {
     least = cost;
     best = i;
   }
-  return TILES[best].tile;
+  return &TILES[best].tile;
 }
 
 static bool walks_by_ones(const sx_contract_walk *walk) { return walk->n > 0 && walk->axes[walk->n - 1].c == 1; }
@@ -66,24 +66,33 @@ static sx_contract exchanged(const sx_contract *c) {
   return to;
 }
 
-sx_contract_kernel sx_contract_kernel_of(const sx_contract *contract) {
-  sx_contract_kernel kernel = {.contract = sx_contract_merged(contract), .parts = 1};
+sx_contract_kernel sx_contract_kernel_with(const sx_contract *contract, const sx_tile *tile, bool in_parts) {
+  sx_contract_kernel kernel = {.contract = sx_contract_merged(contract), .tile = *tile, .parts = 1};
   if (walks_by_ones(&kernel.contract.rows)) {
     kernel.contract = exchanged(&kernel.contract);
     kernel.exchanged = true;
   }
   const sx_contract *c = &kernel.contract;
-  kernel.tile = choose_tile(c);
-  kernel.n_groups = groups_of(c, &kernel.tile);
+  kernel.n_groups = groups_of(c, tile);
+  int64_t parts = ceil_div(c->depth.count, SX_CONTRACT_BLOCK);
+  if (!in_parts || parts == 1) return kernel;
+  int64_t elements = c->batch.count * c->rows.count * c->columns.count;
+  kernel.parts = parts;
+  kernel.scratch_bytes = elements * parts * 4;
+  kernel.n_groups = is_single(tile) ? ceil_div(elements * parts, SX_CONTRACT_THREADS) : kernel.n_groups * parts;
+  return kernel;
+}
+
+const sx_tile *sx_contract_tile(size_t i) { return i < N_TILES ? &TILES[i].tile : NULL; }
+
+sx_contract_kernel sx_contract_kernel_of(const sx_contract *contract) {
+  sx_contract_kernel whole = sx_contract_kernel_with(contract, &TILES[0].tile, false);
+  const sx_contract *c = &whole.contract;
+  const sx_tile *tile = choose_tile(c);
   int64_t parts = ceil_div(c->depth.count, SX_CONTRACT_BLOCK);
   int64_t elements = c->batch.count * c->rows.count * c->columns.count;
-  if (parts > 1 && kernel.n_groups < ENOUGH_GROUPS && elements <= MOST_PARTS_BYTES / 4 / parts) {
-    kernel.parts = parts;
-    kernel.scratch_bytes = elements * parts * 4;
-    kernel.n_groups *= parts;
-    if (is_single(&kernel.tile)) kernel.n_groups = ceil_div(elements * parts, SX_CONTRACT_THREADS);
-  }
-  return kernel;
+  bool in_parts = groups_of(c, tile) < ENOUGH_GROUPS && elements <= MOST_PARTS_BYTES / 4 / parts;
+  return sx_contract_kernel_with(contract, tile, in_parts);
 }
 
 /* ---- index functions ---------------------------------------------------------------------------- */

@@ -29,6 +29,10 @@ typedef struct sx_contract_kernel {
 
 /* Decided by the shape alone. */
 sx_contract_kernel sx_contract_kernel_of(const sx_contract *contract);
+/* With the tile, and in parts where there are several; for tests. Tile i of those there are, NULL from their number on.
+ */
+sx_contract_kernel sx_contract_kernel_with(const sx_contract *contract, const sx_tile *tile, bool in_parts);
+const sx_tile *sx_contract_tile(size_t i);
 /* KERNEL(a, b, c): c is the result or, with parts, the scratch. */
 const char *sx_contract_kernel_text(const sx_contract_kernel *kernel, sx_arena *arena);
 /* KERNEL(from, to): adds `parts` f32 results that lie one after the other, each in the order (batch, row, column), in
