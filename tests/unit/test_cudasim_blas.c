@@ -1,16 +1,11 @@
-/* The simulated cuBLAS and cuBLASLt: results within the bound of a sum of k products, and engines that differ in bits.
+/* The simulated cuBLAS: results within the bound of a sum of k products, and engines that differ in bits.
  */
-#include <math.h>
 #include <string.h>
 
 #include "../common/cmocka_all.h"
 #include "../common/cudasim_blas.h"
 
 #ifdef SX_CUDA
-#include <cublasLt.h>
-
-#define NAME_OF(function) #function
-
 /* ---- results ------------------------------------------------------------------------------------ */
 
 static void many_products(void *context) {
@@ -153,153 +148,7 @@ static void another_order_has_other_bits(void **state) {
   expect_other_bits("another number of multiprocessors", a100->ordinary, few->ordinary);
   expect_other_bits("another version, a short sum", a100->brief, old->brief);
 }
-
-/* ---- every engine, by cuBLASLt ---------------------------------------------------------------------- */
-
-#define LIGHT(ROW)                          \
-  ROW(cublasLtCreate)                       \
-  ROW(cublasLtDestroy)                      \
-  ROW(cublasLtGetVersion)                   \
-  ROW(cublasLtMatmulDescCreate)             \
-  ROW(cublasLtMatmulDescSetAttribute)       \
-  ROW(cublasLtMatmulDescDestroy)            \
-  ROW(cublasLtMatrixLayoutCreate)           \
-  ROW(cublasLtMatrixLayoutDestroy)          \
-  ROW(cublasLtMatmulPreferenceCreate)       \
-  ROW(cublasLtMatmulPreferenceSetAttribute) \
-  ROW(cublasLtMatmulPreferenceDestroy)      \
-  ROW(cublasLtMatmulAlgoGetHeuristic)       \
-  ROW(cublasLtMatmulAlgoConfigGetAttribute) \
-  ROW(cublasLtMatmul)
-
-typedef struct light {
-#define ROW(function) __typeof__(function) *p_##function;
-  LIGHT(ROW)
-#undef ROW
-  cublasLtHandle_t handle;
-  cublasLtMatmulDesc_t operation;
-  cublasLtMatrixLayout_t a, b, d;
-  cublasLtMatmulPreference_t preference;
-} light;
-
-enum { N_ENGINES = 8, LT_M = 32, LT_N = 16, LT_K = 1024, LT_RESULT = LT_M * LT_N };
-
-typedef struct engines {
-  int32_t n, ids[2 * N_ENGINES], splits[2 * N_ENGINES];
-  float sums[2 * N_ENGINES][LT_RESULT], biased[LT_RESULT];
-  double worst; /* error of any, in units of the bound */
-} engines;
-
-static void begin_light(light *l) {
-  void *library = mathlib_library("libcublasLt.so.13");
-  uint64_t n_bytes = BLAS_WORKSPACE_N_BYTES;
-#define ROW(function) *(void **)&l->p_##function = mathlib_function(library, NAME_OF(function));
-  LIGHT(ROW)
-#undef ROW
-  FINE(l->p_cublasLtCreate(&l->handle));
-  FINE(l->p_cublasLtMatmulDescCreate(&l->operation, CUBLAS_COMPUTE_32F_PEDANTIC, CUDA_R_32F));
-  FINE(l->p_cublasLtMatrixLayoutCreate(&l->a, CUDA_R_32F, LT_M, LT_K, LT_M));
-  FINE(l->p_cublasLtMatrixLayoutCreate(&l->b, CUDA_R_32F, LT_K, LT_N, LT_K));
-  FINE(l->p_cublasLtMatrixLayoutCreate(&l->d, CUDA_R_32F, LT_M, LT_N, LT_M));
-  FINE(l->p_cublasLtMatmulPreferenceCreate(&l->preference));
-  FINE(l->p_cublasLtMatmulPreferenceSetAttribute(l->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &n_bytes,
-                                                 sizeof n_bytes));
-}
-
-static void end_light(light *l) {
-  FINE(l->p_cublasLtMatmulPreferenceDestroy(l->preference));
-  FINE(l->p_cublasLtMatrixLayoutDestroy(l->a));
-  FINE(l->p_cublasLtMatrixLayoutDestroy(l->b));
-  FINE(l->p_cublasLtMatrixLayoutDestroy(l->d));
-  FINE(l->p_cublasLtMatmulDescDestroy(l->operation));
-  FINE(l->p_cublasLtDestroy(l->handle));
-}
-
-static double worst_error(const float *sums, const float *a, const float *b) {
-  double worst = 0;
-  for (int j = 0; j < LT_N; j++)
-    for (int i = 0; i < LT_M; i++) {
-      double sum = 0, sizes = 0;
-      for (int k = 0; k < LT_K; k++) {
-        double term = (double)a[i + k * LT_M] * (double)b[k + j * LT_K];
-        sum += term;
-        sizes += fabs(term);
-      }
-      double error = fabs((double)sums[i + j * LT_M] - sum) / (LT_K * 0x1p-24 * sizes);
-      if (error > worst) worst = error;
-    }
-  return worst;
-}
-
-static void run_engines(void *context) {
-  engines *out = context;
-  blas b;
-  light l;
-  cublasLtMatmulHeuristicResult_t results[2 * N_ENGINES];
-  const float one = 1, zero = 0;
-  float *wide_a, *wide_b, *wide_bias;
-  blas_begin(&b);
-  begin_light(&l);
-  void *a = blas_upload(CUDA_R_32F, &wide_a, LT_M * LT_K, 5, NULL),
-       *c = blas_upload(CUDA_R_32F, &wide_b, LT_K * LT_N, 6, NULL);
-  void *bias = blas_upload(CUDA_R_32F, &wide_bias, LT_M, 7, NULL), *d = mathlib_take(LT_RESULT * sizeof(float));
-  FINE(l.p_cublasLtMatmulAlgoGetHeuristic(l.handle, l.operation, l.a, l.b, l.d, l.d, l.preference, 2 * N_ENGINES,
-                                          results, &out->n));
-  for (int i = 0; i < out->n; i++) {
-    const cublasLtMatmulAlgo_t *algo = &results[i].algo;
-    size_t n = 0;
-    FINE(l.p_cublasLtMatmulAlgoConfigGetAttribute(algo, CUBLASLT_ALGO_CONFIG_ID, &out->ids[i], sizeof(int32_t), &n));
-    FINE(l.p_cublasLtMatmulAlgoConfigGetAttribute(algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &out->splits[i],
-                                                  sizeof(int32_t), &n));
-    FINE(l.p_cublasLtMatmul(l.handle, l.operation, &one, a, l.a, c, l.b, &zero, d, l.d, d, l.d, algo, b.workspace,
-                            BLAS_WORKSPACE_N_BYTES, b.stream));
-    mathlib_read(b.stream, out->sums[i], d, sizeof out->sums[i]);
-    double worst = worst_error(out->sums[i], wide_a, wide_b);
-    if (worst > out->worst) out->worst = worst;
-  }
-  const uint32_t epilogue = CUBLASLT_EPILOGUE_RELU_BIAS;
-  FINE(l.p_cublasLtMatmulDescSetAttribute(l.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
-  FINE(l.p_cublasLtMatmulDescSetAttribute(l.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
-  FINE(l.p_cublasLtMatmul(l.handle, l.operation, &one, a, l.a, c, l.b, &zero, d, l.d, d, l.d, &results[0].algo,
-                          b.workspace, BLAS_WORKSPACE_N_BYTES, b.stream));
-  mathlib_read(b.stream, out->biased, d, sizeof out->biased);
-  for (int i = 0; i < LT_RESULT; i++) {
-    float wanted = out->sums[0][i] + wide_bias[i % LT_M];
-    wanted = wanted > 0 ? wanted : 0;
-    CHECK(!memcmp(&wanted, &out->biased[i], sizeof wanted));
-  }
-  void *all[] = {a, c, bias, d};
-  for (size_t i = 0; i < 4; i++) mathlib_give(all[i]);
-  free(wide_a);
-  free(wide_b);
-  free(wide_bias);
-  end_light(&l);
-  blas_end(&b);
-}
-
-static void every_engine_has_bits_of_its_own(void **state) {
-  (void)state;
-  static outcome ended;
-  engines *out = mathlib_share(sizeof *out), *again = mathlib_share(sizeof *again);
-  mathlib_run(&ended, "a100", "", run_engines, out);
-  mathlib_expect_ok(&ended);
-  mathlib_run(&ended, "a100", "", run_engines, again);
-  mathlib_expect_ok(&ended);
-  assert_memory_equal(out, again, sizeof *out);
-  assert_true(out->n >= N_ENGINES);
-  for (int i = 0; i < out->n; i++)
-    for (int j = 0; j < i; j++) {
-      size_t n = 0;
-      for (int k = 0; k < LT_RESULT; k++) n += !memcmp(&out->sums[i][k], &out->sums[j][k], sizeof(float));
-      if (n >= LT_RESULT * 3 / 4)
-        fail_msg("engines %d split %d and %d split %d: %zu of %d sums are equal", out->ids[i], out->splits[i],
-                 out->ids[j], out->splits[j], n, LT_RESULT);
-    }
-  printf("%d engines, all different; the worst error is %.3f of the bound\n", out->n, out->worst);
-  assert_true(out->worst < 1);
-}
 #endif
 
 MATHLIB_MAIN(true, cmocka_unit_test(results_are_within_the_bound_of_a_sum),
-             cmocka_unit_test(one_machine_repeats_its_bits), cmocka_unit_test(another_order_has_other_bits),
-             cmocka_unit_test(every_engine_has_bits_of_its_own))
+             cmocka_unit_test(one_machine_repeats_its_bits), cmocka_unit_test(another_order_has_other_bits))
