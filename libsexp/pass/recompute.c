@@ -33,6 +33,7 @@ typedef struct recomputing {
   uint32_t *task_of; /* per node: 1 + its element task; 0: it is in none */
   uint32_t *readers; /* per node: element tasks that read it from memory, and 2 more where anything else does */
   node_list *chains; /* per task */
+  bool *overwritten; /* per buffer: from outside, and an output of its name may be written over it (in_place.c) */
   /* Of the group looked at. */
   uint32_t task;
   uint32_t *read_by; /* per buffer: 1 + the last group that reads it, as it is or for a chain */
@@ -98,6 +99,14 @@ static void count_readers(recomputing *r) {
   }
 }
 
+static void find_overwritten(recomputing *r) {
+  for (uint32_t b = 0; b < r->plan->buffers.n; b++) {
+    const sx_buffer *buffer = &r->plan->buffers.items[b];
+    r->overwritten[b] =
+        buffer->kind == SX_BUFFER_EXTERNAL && sx_graph_find_output(r->graph, buffer->name) != SX_NO_NODE;
+  }
+}
+
 /* ---- one trial -------------------------------------------------------------------------------------- */
 
 static bool is_in(const node_list *chain, sx_id id) {
@@ -126,6 +135,7 @@ static bool is_at_hand(const recomputing *r, const attempt *trial, sx_id id) {
   if (!buffer) return false;
   if (buffer->kind == SX_BUFFER_CONST || buffer->kind == SX_BUFFER_IOTA) return true;
   uint32_t number = r->plan->views[id].buffer;
+  if (r->overwritten[number]) return false;
   if (r->read_by[number] == r->task + 1) return true;
   for (uint32_t i = 0; i < trial->n_new_reads; i++)
     if (trial->new_reads[i] == number) return true;
@@ -135,6 +145,7 @@ static bool is_at_hand(const recomputing *r, const attempt *trial, sx_id id) {
 static bool read_anew(const recomputing *r, attempt *trial, sx_id id) {
   const sx_buffer *buffer = buffer_of(r, id);
   if (!buffer || !is_alive(r, buffer) || trial->n_new_reads == GROUP_MOST) return false;
+  if (r->overwritten[r->plan->views[id].buffer]) return false; /* it would have to be kept beside */
   double bytes = bytes_of(r, id);
   trial->new_reads[trial->n_new_reads++] = r->plan->views[id].buffer;
   trial->saved -= bytes < (double)buffer->n_bytes ? bytes : (double)buffer->n_bytes;
@@ -354,7 +365,9 @@ sx_recomputed sx_recompute(const sx_graph *graph, const sx_plan_options *options
   r.readers = SX_NEW_N(arena, uint32_t, graph->nodes.n);
   r.chains = SX_NEW_N(arena, node_list, r.plan->tasks.n);
   r.read_by = SX_NEW_N(arena, uint32_t, r.plan->buffers.n);
+  r.overwritten = SX_NEW_N(arena, bool, r.plan->buffers.n);
   number_tasks(&r);
+  find_overwritten(&r);
   count_readers(&r);
   bool any = false;
   for (uint32_t t = 0; t < r.plan->tasks.n; t++) {

@@ -83,7 +83,8 @@ static example *evaluate(const char *name, char *text) {
   const char *path = sx_format(&made->arena, "examples/%s/%s.sexp", name, name);
   bool good = sx_language_evaluate(program, path, &selection, &host);
   if (good) made->loss = make_ready(program->stages[0].loss, &program->diags);
-  if (!made->loss) fail_msg("%s: %s", path, program->diags.list.n ? program->diags.list.items[0].message : "");
+  if (made->loss) made->update = make_ready(program->update, &program->diags);
+  if (!made->update) fail_msg("%s: %s", path, program->diags.list.n ? program->diags.list.items[0].message : "");
   return made;
 }
 

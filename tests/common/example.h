@@ -13,7 +13,7 @@ typedef struct example {
   sx_memory memory;
   sx_arena arena;
   sx_program program;
-  sx_graph *loss; /* of the one stage, in the arena, after all passes */
+  sx_graph *loss, *update; /* of the one stage, in the arena, after all passes */
 } example;
 
 /* Fails the test where the example does not compile. */

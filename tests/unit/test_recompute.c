@@ -1,5 +1,6 @@
 /* Recomputation: the bits of every output stay, whatever the budget; blocks do not grow; what is computed again, and
  * when not. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,6 +88,49 @@ static void examples_keep_their_bits(void **state) {
   }
 }
 
+static size_t n_again_of(const char *text, double budget) {
+  planned *p = planned_text(text);
+  sx_recomputed r = sx_recompute(p->graph, &fused, budget, &p->arena);
+  size_t n = r.n_again;
+  planned_free(p);
+  return n;
+}
+
+static size_t n_in_place(const sx_plan *plan, sx_arena *arena) {
+  const bool *in_place = sx_plan_in_place(plan, arena);
+  size_t n = 0;
+  for (uint32_t b = 0; b < plan->buffers.n; b++) n += plan->buffers.items[b].kind == SX_BUFFER_OUTPUT && in_place[b];
+  return n;
+}
+
+/* What is written in place stays so: its old value is not asked for again. */
+static void updates_stay_in_place(void **state) {
+  (void)state;
+  for (int i = 0; i < N_EXAMPLES; i++) {
+    example *e = example_open(example_names[i]);
+    check_budgets(e->update, "update", fill_moderate, &e->arena, false);
+    size_t before = n_in_place(sx_plan_make(e->update, &fused, &e->arena), &e->arena);
+    for (size_t b = 0; b < N_BUDGETS; b++)
+      assert_int_equal(n_in_place(sx_plan_recompute(e->update, &fused, budgets[b], &e->arena), &e->arena), before);
+    example_free(e);
+  }
+}
+
+/* %4 reads the old value of w again if it may. */
+static void an_old_value_is_not_read_again(void **state) {
+  (void)state;
+  static const char text[] =
+      "graph \"update\"\n%%0 = param {path \"w\"} : f32 [64 64]\n%%1 = exp %%0 : f32 [64 64]\n%%2 = neg %%1 : f32 [64 "
+      "64]\n"
+      "%%3 = einsum %%2 %%2 {labels \"ij,jk->ik\"} : f32 [64 64]\n%%4 = add %%3 %%1 : f32 [64 64]\n"
+      "output \"param/%c\" %%4\n";
+  char other[512], same[512];
+  snprintf(other, sizeof other, text, 'v');
+  snprintf(same, sizeof same, text, 'w');
+  assert_int_equal(n_again_of(other, 1e9), 1);
+  assert_int_equal(n_again_of(same, 1e9), 0);
+}
+
 static void random_graphs_keep_their_bits(void **state) {
   (void)state;
   uint64_t n_seeds = getenv("QUICK") ? 60 : 300;
@@ -101,14 +145,6 @@ static void random_graphs_keep_their_bits(void **state) {
 }
 
 /* ---- what pays ------------------------------------------------------------------------------------------ */
-
-static size_t n_again_of(const char *text, double budget) {
-  planned *p = planned_text(text);
-  sx_recomputed r = sx_recompute(p->graph, &fused, budget, &p->arena);
-  size_t n = r.n_again;
-  planned_free(p);
-  return n;
-}
 
 /* The most budget that computes nothing again is `below`, and `n` nodes are with a little more. */
 static void check_threshold(const char *text, double below, size_t n) {
@@ -213,6 +249,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(examples_keep_their_bits),
       cmocka_unit_test(random_graphs_keep_their_bits),
+      cmocka_unit_test(updates_stay_in_place),
+      cmocka_unit_test(an_old_value_is_not_read_again),
       cmocka_unit_test(arithmetic_is_weighed_against_bytes),
       cmocka_unit_test(a_value_that_is_stored_anyway_saves_its_reading),
       cmocka_unit_test(a_chain_goes_down_to_what_is_at_hand),
