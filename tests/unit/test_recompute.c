@@ -63,7 +63,7 @@ static size_t check_budgets(const sx_graph *graph, const char *what, fill_extern
     check_equal(r.graph, expected, execute_plan(after, arena, fill_with, &seed), what, budgets[b]);
     const sx_plan *taken = sx_plan_recompute(graph, &fused, budgets[b], arena);
     assert_true(taken->block_bytes <= before->block_bytes);
-    if (!budgets[b]) assert_true(taken->graph == graph);
+    if (budgets[b] == 0) assert_true(taken->graph == graph);
     n_again += r.n_again;
     if (prints)
       print_message("%s, budget %g: %zu nodes again; block %lld to %lld, stored %lld to %lld\n", what, budgets[b],
