@@ -11,9 +11,10 @@
 
 enum { ARRAY_THREADS = 256 };
 
+/* The first time it is done as any work, so that libraries load their code outside of a capture. */
 typedef struct sequence {
   uint32_t number;
-  CUgraphExec exec;
+  CUgraphExec exec; /* NULL: it was done once */
 } sequence;
 
 typedef struct cuda_backend {
@@ -26,10 +27,10 @@ typedef struct cuda_backend {
   unsigned long long *cells; /* of the host, as `faults` */
   uint32_t n_faults, faults_room;
   SX_VEC(sequence) sequences;
-  uint32_t recording;
-  bool records; /* between record and recorded */
-  bool timed;   /* a span of sx_cuda_time has begun */
-  bool times;   /* somebody asks for the time: the next work begins a span */
+  size_t recording; /* of sequences, while `records` */
+  bool records;     /* between record and recorded, what is enqueued is captured */
+  bool timed;       /* a span of sx_cuda_time has begun */
+  bool times;       /* somebody asks for the time: the next work begins a span */
 } cuda_backend;
 
 static cuda_backend *of(sx_backend *backend) { return (cuda_backend *)backend; }
@@ -228,7 +229,8 @@ static void unlink_made(cuda_backend *b, sx_made *made) {
   *at = made->next;
   if (b->mades) return;
   sx_cuda_give(b->cuda, b->shared);
-  b->shared = 0;
+  sx_cuda_give(b->cuda, b->cuda->convolution_workspace);
+  b->shared = b->cuda->convolution_workspace = 0;
   b->block_room = b->scratch_room = 0;
   b->n_faults = 0;
 }
@@ -263,12 +265,14 @@ static void tell_body(void *context) {
   if (find_options(m)) sx_options_tell(&m->b->cuda->options, m->plan, m->tell, m->tell_context);
 }
 
-/* What is told lives as long as the device. */
+/* What is told lives as long as the device, and asks cuDNN when it is called. */
 static void needs(sx_backend *backend, const sx_plan *plan, sx_tell_need *tell, void *context, sx_arena *arena) {
   sx_diags diags;
   sx_diags_init(&diags, arena);
   making m = {.b = of(backend), .plan = plan, .diags = &diags, .tell = tell, .tell_context = context};
-  if (!sx_guard(&m.b->cuda->memory, tell_body, &m)) sx_memory_fail(arena->memory);
+  bool had_memory = sx_guard(&m.b->cuda->memory, tell_body, &m);
+  m.b->cuda->session.diags = &m.b->cuda->late_diags;
+  if (!had_memory) sx_memory_fail(arena->memory);
 }
 
 static void lower_body(void *context) {
@@ -389,29 +393,43 @@ static bool ready(sx_backend *backend, sx_diags *diags) {
 
 /* ---- sequences ----------------------------------------------------------------------------------- */
 
+static sequence *find_sequence(const cuda_backend *b, uint32_t number) {
+  for (size_t i = 0; i < b->sequences.n; i++)
+    if (b->sequences.items[i].number == number) return &b->sequences.items[i];
+  return NULL;
+}
+
 static bool replay(sx_backend *backend, uint32_t number) {
   cuda_backend *b = of(backend);
-  for (size_t i = 0; i < b->sequences.n; i++) {
-    if (b->sequences.items[i].number != number) continue;
-    if (begin(b))
-      sx_cuda_check(b->cuda, b->cuda->api.cuGraphLaunch(b->sequences.items[i].exec, b->cuda->stream), "cuGraphLaunch");
-    return true;
-  }
-  return false;
+  const sequence *found = find_sequence(b, number);
+  if (!found || !found->exec) return false;
+  if (begin(b)) sx_cuda_check(b->cuda, b->cuda->api.cuGraphLaunch(found->exec, b->cuda->stream), "cuGraphLaunch");
+  return true;
+}
+
+typedef struct adding {
+  cuda_backend *b;
+  uint32_t number;
+} adding;
+
+static void add_sequence(void *context) {
+  const adding *a = context;
+  SX_PUSH(&a->b->cuda->arena, a->b->sequences, ((sequence){.number = a->number}));
 }
 
 static void record(sx_backend *backend, uint32_t number) {
   cuda_backend *b = of(backend);
+  sequence *found = find_sequence(b, number);
   if (!begin(b)) return;
-  b->recording = number;
+  if (!found) {
+    adding a = {b, number};
+    if (!sx_guard(&b->cuda->memory, add_sequence, &a)) sx_cuda_fail(b->cuda, SX_E_RUN_MEMORY, "out of memory");
+    return;
+  }
+  b->recording = (size_t)(found - b->sequences.items);
   b->records =
       sx_cuda_check(b->cuda, b->cuda->api.cuStreamBeginCapture(b->cuda->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
                     "cuStreamBeginCapture");
-}
-
-static void keep_sequence(void *context) {
-  cuda_backend *b = context;
-  SX_PUSH(&b->cuda->arena, b->sequences, ((sequence){.number = b->recording}));
 }
 
 /* The capture ends after a failure too, which has made it worthless. */
@@ -427,12 +445,7 @@ static void recorded(sx_backend *backend) {
   if (!cuda->failure.failed) sx_cuda_check(cuda, cuda->api.cuGraphInstantiate(&exec, graph, 0), "cuGraphInstantiate");
   if (graph) cuda->api.cuGraphDestroy(graph);
   if (!exec) return;
-  if (!sx_guard(&cuda->memory, keep_sequence, b)) {
-    cuda->api.cuGraphExecDestroy(exec);
-    sx_cuda_fail(cuda, SX_E_RUN_MEMORY, "out of memory");
-    return;
-  }
-  b->sequences.items[b->sequences.n - 1].exec = exec;
+  b->sequences.items[b->recording].exec = exec;
   sx_cuda_check(cuda, cuda->api.cuGraphLaunch(exec, cuda->stream), "cuGraphLaunch");
 }
 
@@ -440,7 +453,9 @@ static void forget(sx_backend *backend) {
   cuda_backend *b = of(backend);
   if (!b->sequences.n) return;
   settle(b);
-  while (b->sequences.n) b->cuda->api.cuGraphExecDestroy(b->sequences.items[--b->sequences.n].exec);
+  for (size_t i = 0; i < b->sequences.n; i++)
+    if (b->sequences.items[i].exec) b->cuda->api.cuGraphExecDestroy(b->sequences.items[i].exec);
+  b->sequences.n = 0;
 }
 
 /* ---- measuring, and reports ----------------------------------------------------------------------- */

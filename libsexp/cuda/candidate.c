@@ -1,4 +1,6 @@
 /* Candidates of a choice, executed in memory of their own. */
+#include <string.h>
+
 #include "executable.h"
 
 /* A want of memory or a library's refusal is the candidate's; other failures are the device's and stay. */
@@ -62,25 +64,30 @@ static bool wait(sx_cuda *cuda) {
   return sx_cuda_check(cuda, cuda->api.cuStreamSynchronize(cuda->stream), "cuStreamSynchronize");
 }
 
+/* Copies go by way of page-locked memory. */
 static sexp_ran upload(void *context, void *made, uint32_t buffer, const void *from, int64_t n_bytes) {
   sx_cuda *cuda = context;
-  const sx_made *trial = made;
-  if (n_bytes && sx_cuda_enter(cuda) &&
-      sx_cuda_check(cuda,
-                    cuda->api.cuMemcpyHtoDAsync(trial->addresses.buffers[buffer], from, (size_t)n_bytes, cuda->stream),
-                    "cuMemcpyHtoDAsync"))
+  CUdeviceptr to = ((const sx_made *)made)->addresses.buffers[buffer];
+  void *host = n_bytes ? sx_cuda_take_host(cuda, n_bytes) : NULL;
+  if (host) {
+    memcpy(host, from, (size_t)n_bytes);
+    sx_cuda_check(cuda, cuda->api.cuMemcpyHtoDAsync(to, host, (size_t)n_bytes, cuda->stream), "cuMemcpyHtoDAsync");
     wait(cuda);
+  }
+  sx_cuda_give_host(cuda, host);
   return ran(cuda);
 }
 
 static sexp_ran download(void *context, void *made, uint32_t buffer, void *to, int64_t n_bytes) {
   sx_cuda *cuda = context;
-  const sx_made *trial = made;
-  if (n_bytes && sx_cuda_enter(cuda) &&
-      sx_cuda_check(cuda,
-                    cuda->api.cuMemcpyDtoHAsync(to, trial->addresses.buffers[buffer], (size_t)n_bytes, cuda->stream),
-                    "cuMemcpyDtoHAsync"))
-    wait(cuda);
+  CUdeviceptr from = ((const sx_made *)made)->addresses.buffers[buffer];
+  void *host = n_bytes ? sx_cuda_take_host(cuda, n_bytes) : NULL;
+  if (host &&
+      sx_cuda_check(cuda, cuda->api.cuMemcpyDtoHAsync(host, from, (size_t)n_bytes, cuda->stream),
+                    "cuMemcpyDtoHAsync") &&
+      wait(cuda))
+    memcpy(to, host, (size_t)n_bytes);
+  sx_cuda_give_host(cuda, host);
   return ran(cuda);
 }
 

@@ -49,6 +49,7 @@ typedef struct sx_cuda {
   int64_t blas_workspace_bytes;
   cudnnHandle_t cudnn;               /* on `stream`; NULL: there is no cuDNN, or portable */
   sx_cudnn session;                  /* selects engines, makes plans; where cudnn is set */
+  sx_diags late_diags;               /* of the session, when no call of the backend is under way */
   CUdeviceptr convolution_workspace; /* SX_CUDNN_WORKSPACE_N_BYTES; 0: no convolution has asked for it */
   CUevent begin, end;                /* of sx_cuda_time */
   int64_t timed_ns;                  /* of the device, by all timed spans until now */

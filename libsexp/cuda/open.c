@@ -281,6 +281,7 @@ static void open_body(void *context) {
     return;
   }
   if (!cuda->portable && has_cudnn(cuda) && !take_cudnn(cuda, o->diags)) return;
+  sx_diags_init(&cuda->late_diags, &cuda->arena);
   cuda->options = (sx_options){.arena = &cuda->arena, .portable = cuda->portable};
   if (cuda->cudnn) cuda->options.cudnn = &cuda->session;
   o->opened = sx_kernels_open(cuda, o->options->cubins, o->diags) && sx_cuda_backend_open(cuda, o->diags);

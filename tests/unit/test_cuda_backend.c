@@ -56,7 +56,7 @@ static void check_plan(sexp_device *device, planned *p, const sx_plan *plan, uin
 
 static void random_graphs(void) {
   sexp_device *device = open_portable();
-  for (uint64_t seed = 0; seed < (uint64_t)quick(14, 4); seed++) {
+  for (uint64_t seed = 0; seed < (uint64_t)quick(8, 3); seed++) {
     planned *p = planned_random(seed, 20 + (int)(seed % 4) * 20);
     char what[64];
     snprintf(what, sizeof what, "seed %llu", (unsigned long long)seed);
@@ -83,7 +83,8 @@ static const char SUMS[] =
     "%5 = add %3 %4 : f32 [70]\n"
     "output \"y\" %5\n";
 
-/* What a recorded sequence uploads is read anew at each replay; rebound buffers want it recorded anew. */
+/* What a recorded sequence uploads is read anew at each replay; rebound buffers want it recorded anew. The first time
+ * it is not captured. */
 static void sequences(void) {
   sexp_device *device = open_portable();
   sx_backend *b = device->backend;
@@ -92,7 +93,7 @@ static void sequences(void) {
   device_plan_make(&d, device, planned_plan(p, true, true), 1, &p->arena);
   ready(device, &d);
   uint32_t x = device_buffer(&d, SX_BUFFER_EXTERNAL, "field/x");
-  for (uint64_t seed = 1; seed < 6; seed++) {
+  for (uint64_t seed = 1; seed < 8; seed++) {
     void **expected = interpret(p->graph, 7, seed);
     for (uint32_t i = 0; i < d.plan->buffers.n; i++)
       if (d.host[i] && d.plan->buffers.items[i].kind == SX_BUFFER_EXTERNAL)
@@ -104,7 +105,7 @@ static void sequences(void) {
       b->calls->forget(b);
     }
     bool replayed = b->calls->replay(b, 3);
-    CHECK(replayed == (seed != 1 && seed != 4));
+    CHECK(replayed == (seed == 3 || seed > 5));
     if (!replayed) {
       b->calls->record(b, 3);
       device_plan_upload(&d);
@@ -292,7 +293,7 @@ static void watch(void *context, sx_id id, const void *data, int64_t n_bytes) {
 
 static void observes(void) {
   sexp_device *device = open_portable();
-  for (uint64_t seed = 11; seed < (uint64_t)quick(15, 13); seed++) {
+  for (uint64_t seed = 11; seed < (uint64_t)quick(13, 12); seed++) {
     planned *p = planned_random(seed, 50);
     device_plan d;
     watching w = {p->graph, interpret(p->graph, 7, seed), 0, 0};
@@ -392,14 +393,14 @@ static void no_memory_for_a_sequence(void) {
   device_plan d;
   device_plan_make(&d, device, planned_plan(p, true, true), 1, &p->arena);
   ready(device, &d);
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 4; i++) {
     if (!b->calls->replay(b, 1)) {
       b->calls->record(b, 1);
       device_plan_upload(&d);
       device_plan_execute(&d);
       b->calls->recorded(b);
     }
-    CHECK(device_finish(device, NULL) == (i ? SX_FINISHED : SX_FINISHED_MEMORY));
+    CHECK(device_finish(device, NULL) == (i == 1 ? SX_FINISHED_MEMORY : SX_FINISHED));
   }
   device_plan_free(&d);
   planned_free(p);
@@ -446,6 +447,80 @@ static void works_are_shown_and_timed(void **state) {
   cudasim_good("", shows_works);
 }
 
+/* ---- choices ------------------------------------------------------------------------------------- */
+
+static const char CONVOLUTION[] =
+    "graph \"conv\"\n"
+    "%0 = input {name \"field/x\"} : f32 [4 8 8 16]\n"
+    "%1 = param {path \"w\"} : f32 [16 3 3 16]\n"
+    "%2 = iota {axis 0} : i32 [4 8 8 16]\n"
+    "%3 = cast %2 : f32 [4 8 8 16]\n"
+    "%4 = conv2d %3 %1 {stride 1, padding 1} : f32 [4 8 8 16]\n"
+    "%5 = conv2d %0 %1 {stride 1, padding 1} : f32 [4 8 8 16]\n"
+    "output \"y\" %4\noutput \"z\" %5\n";
+static const char KEY[] =
+    "Forward Spec { batch: 4, height: 8, width: 8, channels: 16, kh: 3, kw: 3, out: 16, stride: 1, padding: 1 } f32";
+
+typedef struct deciding {
+  int n_told, n_asked;
+  size_t taken;
+} deciding;
+
+static void told(void *context, const sexp_need *need) {
+  deciding *d = context;
+  char words[256] = "";
+  CHECK(strcmp(need->kind, "convolution") == 0 && strcmp(need->key, KEY) == 0);
+  CHECK(!need->takes(need->work, need, "engine 999", words, sizeof words) && strstr(words, "engines for it"));
+  d->n_told++;
+}
+
+/* Runs every candidate, and takes the one that was asked for. */
+static const char *decide(void *context, const sexp_choice *choice, sx_diags *diags) {
+  deciding *d = context;
+  (void)diags;
+  CHECK(strcmp(choice->key, KEY) == 0 && choice->n_values > 1);
+  for (size_t i = 0; i < choice->n_values; i++) {
+    uint64_t digest = 0;
+    int64_t before = choice->now_ns(choice->work);
+    CHECK(choice->run(choice->work, i) == SEXP_RAN && choice->now_ns(choice->work) > before);
+    CHECK(choice->probe(choice->work, i, &digest) == SEXP_RAN && digest);
+  }
+  d->n_asked++;
+  return choice->values[d->taken];
+}
+
+/* Two convolutions of one key are one choice; another engine is another run's. */
+static void chooses(void) {
+  sexp_device *device = device_open((sexp_device_options)SEXP_DEVICE_OPTIONS_DEFAULT);
+  sx_backend *b = device->backend;
+  for (size_t taken = 0; taken < 2; taken++) {
+    planned *p = planned_text(CONVOLUTION);
+    const sx_plan *plan = planned_plan(p, true, true);
+    deciding d = {.taken = taken};
+    const sx_deciding calls = {decide, &d};
+    sx_diags diags;
+    sx_text text;
+    sx_diags_init(&diags, &p->arena);
+    sx_text_init(&text, &p->arena);
+    b->calls->needs(b, plan, told, &d, &p->arena);
+    sx_made *made = b->calls->make(b, plan, 7, &calls, &p->arena, &diags);
+    CHECK(made && d.n_told == 1 && d.n_asked == 1);
+    sx_made *again = b->calls->make(b, plan, 7, &calls, &p->arena, &diags);
+    CHECK(again && d.n_asked == 1);
+    b->calls->print(b, made, &text);
+    CHECK(strstr(sx_text_get(&text), "convolve ") && strstr(sx_text_get(&text), "engine "));
+    b->calls->unmake(b, made);
+    b->calls->unmake(b, again);
+    planned_free(p);
+  }
+  sexp_device_close(device);
+}
+
+static void choices_are_decided_once(void **state) {
+  (void)state;
+  cudasim_good("", chooses);
+}
+
 /* ---- what is left over --------------------------------------------------------------------------- */
 
 /* Closing gives back what its users forgot. */
@@ -455,8 +530,11 @@ static void left_over(void) {
   device_plan d;
   device_plan_make(&d, device, planned_plan(p, true, true), 1, &p->arena);
   ready(device, &d);
-  device->backend->calls->record(device->backend, 1);
-  device->backend->calls->execute(device->backend, d.made);
+  for (int i = 0; i < 2; i++) {
+    device->backend->calls->record(device->backend, 1);
+    device->backend->calls->execute(device->backend, d.made);
+    if (!i) device->backend->calls->recorded(device->backend);
+  }
   sexp_device_close(device);
   planned_free(p);
 }
@@ -477,6 +555,7 @@ int main(void) {
       cmocka_unit_test(values_of_nodes_are_observed),
       cmocka_unit_test(want_of_memory_is_no_end),
       cmocka_unit_test(works_are_shown_and_timed),
+      cmocka_unit_test(choices_are_decided_once),
       cmocka_unit_test(closing_gives_everything_back),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

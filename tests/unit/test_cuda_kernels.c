@@ -18,9 +18,9 @@ typedef struct opened {
   sx_arena arena;
   sx_diags diags;
   sx_cuda *cuda;
-} opened;
+} opened_device;
 
-static opened at;
+static opened_device at;
 static char directory[4096];
 
 static void open_cuda(const char *cubins) {
@@ -28,7 +28,7 @@ static void open_cuda(const char *cubins) {
   options.portable = true;
   options.libraries = device_libraries();
   options.cubins = cubins;
-  at = (opened){.memory = sx_memory_default()};
+  at = (opened_device){.memory = sx_memory_default()};
   sx_arena_init(&at.arena, &at.memory);
   sx_diags_init(&at.diags, &at.arena);
   if (!sx_cuda_open(&at.cuda, &options, &at.memory, &at.diags)) fprintf(stderr, "%s\n", at.diags.list.items[0].message);
@@ -126,6 +126,7 @@ static void flip(const char *path) {
 }
 
 static void make_folder(const char *path) { CHECK(unlink(path) == 0 && mkdir(path, 0777) == 0); }
+static void remove_file(const char *path) { CHECK(unlink(path) == 0); }
 static void remove_folder(const char *path) { CHECK(rmdir(path) == 0); }
 
 static void compiles(void) { expect(2, 0); }
@@ -161,6 +162,53 @@ static void compiled_kernels_are_kept(void **state) {
   rmdir(base);
   snprintf(directory, sizeof directory, "/proc/nowhere");
   cudasim_good("", compiles);
+}
+
+/* ---- want of the host's memory -------------------------------------------------------------------- */
+
+static long n_left; /* allocations until one fails; below 0: none does */
+
+static void *allocate(void *context, size_t n_bytes) {
+  (void)context;
+  if (n_left == 0) return NULL;
+  n_left--;
+  return malloc(n_bytes);
+}
+
+static void release(void *context, void *pointer) {
+  (void)context;
+  free(pointer);
+}
+
+/* Every allocation of opening fails in turn; the stand-ins tell what is not given back. */
+static void opens_without_memory(void) {
+  sexp_device_options options = SEXP_DEVICE_OPTIONS_DEFAULT;
+  options.libraries = device_libraries();
+  options.cubins = directory;
+  bool opened = false;
+  int n = 0;
+  for (; !opened; n++) {
+    sx_memory memory = {.allocate = allocate, .release = release, .chunk_bytes = 1};
+    at = (opened_device){.memory = sx_memory_default()};
+    sx_arena_init(&at.arena, &at.memory);
+    sx_diags_init(&at.diags, &at.arena);
+    n_left = n;
+    opened = sx_cuda_open(&at.cuda, &options, &memory, &at.diags);
+    n_left = -1;
+    CHECK(opened || !at.diags.n_errors || strcmp(sx_diag_code(&at.diags.list.items[0]), "E-RUN-001") == 0);
+    close_cuda();
+  }
+  CHECK(n > 20);
+}
+
+static void nothing_is_lost_without_memory(void **state) {
+  (void)state;
+  char base[] = "/tmp/sexpgpu-cubins-XXXXXX";
+  assert_non_null(mkdtemp(base));
+  snprintf(directory, sizeof directory, "%s", base);
+  cudasim_good("", opens_without_memory);
+  each_file(remove_file);
+  rmdir(base);
 }
 
 /* ---- failures ------------------------------------------------------------------------------------ */
@@ -233,6 +281,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_kernel_is_compiled_once),
       cmocka_unit_test(compiled_kernels_are_kept),
+      cmocka_unit_test(nothing_is_lost_without_memory),
       cmocka_unit_test(failures_say_what_was_done),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
