@@ -4,17 +4,13 @@
 #include "emit_parts.h"
 
 static sx_emit_node *const nodes[SX_N_OPS] = {
-    [SX_OP_RESHAPE] = sx_emit_reshape,    [SX_OP_PAD] = sx_emit_pad,
-    [SX_OP_CONCAT] = sx_emit_concat,      [SX_OP_FOLD] = sx_emit_fold,
-    [SX_OP_SUM] = sx_emit_sum,            [SX_OP_REDUCEMAX] = sx_emit_extreme,
-    [SX_OP_REDUCEMIN] = sx_emit_extreme,  [SX_OP_ANY] = sx_emit_any_all,
-    [SX_OP_ALL] = sx_emit_any_all,        [SX_OP_ARGMAX] = sx_emit_arg,
-    [SX_OP_ARGMIN] = sx_emit_arg,         [SX_OP_GATHER] = sx_emit_gather,
-    [SX_OP_SCATTER] = sx_emit_scatter,    [SX_OP_TAKE] = sx_emit_take,
-    [SX_OP_PUT] = sx_emit_put,            [SX_OP_ONEHOT] = sx_emit_one_hot,
-    [SX_OP_CUMSUM] = sx_emit_scan,        [SX_OP_SCANLINEAR] = sx_emit_scan,
-    [SX_OP_ARGSORT] = sx_emit_argsort,    [SX_OP_UNIFORM] = sx_emit_draw,
-    [SX_OP_NORMAL] = sx_emit_draw,
+    [SX_OP_RESHAPE] = sx_emit_reshape,   [SX_OP_PAD] = sx_emit_pad,      [SX_OP_CONCAT] = sx_emit_concat,
+    [SX_OP_FOLD] = sx_emit_fold,         [SX_OP_SUM] = sx_emit_sum,      [SX_OP_REDUCEMAX] = sx_emit_extreme,
+    [SX_OP_REDUCEMIN] = sx_emit_extreme, [SX_OP_ANY] = sx_emit_any_all,  [SX_OP_ALL] = sx_emit_any_all,
+    [SX_OP_ARGMAX] = sx_emit_arg,        [SX_OP_ARGMIN] = sx_emit_arg,   [SX_OP_GATHER] = sx_emit_gather,
+    [SX_OP_SCATTER] = sx_emit_scatter,   [SX_OP_TAKE] = sx_emit_take,    [SX_OP_PUT] = sx_emit_put,
+    [SX_OP_ONEHOT] = sx_emit_one_hot,    [SX_OP_CUMSUM] = sx_emit_scan,  [SX_OP_SCANLINEAR] = sx_emit_scan,
+    [SX_OP_ARGSORT] = sx_emit_argsort,   [SX_OP_UNIFORM] = sx_emit_draw, [SX_OP_NORMAL] = sx_emit_draw,
 };
 
 static void emit_copy_task(sx_lowering *l, uint32_t task) {

@@ -27,7 +27,7 @@ extern const char sx_emit_arrays[];
  * nothing was appended. */
 bool sx_emit_task(sx_lowering *lowering, uint32_t task);
 
-/* Makes consecutive launches of one elementwise text on different buffers one launch each, where none needs another's
+/* Makes launches of one elementwise text on different buffers one launch, where none of them needs another's
  * result: the optimizer's update of all parameters. For `patterns`; called once after the last task. Bits stay. */
 void sx_emit_merge(sx_lowering *lowering);
 

@@ -50,9 +50,9 @@ static const char *const integer_forms[SX_N_OPS] = {
 
 /* The same of floats and of integers. */
 static const char *const common_forms[SX_N_OPS] = {
-    [SX_OP_EQ] = "(int)(A == B)", [SX_OP_NE] = "(int)(A != B)", [SX_OP_LT] = "(int)(A < B)",
-    [SX_OP_LE] = "(int)(A <= B)", [SX_OP_GT] = "(int)(A > B)",  [SX_OP_GE] = "(int)(A >= B)",
-    [SX_OP_AND] = "(A & B)",      [SX_OP_OR] = "(A | B)",       [SX_OP_NOT] = "(int)!A",
+    [SX_OP_EQ] = "(int)(A == B)",  [SX_OP_NE] = "(int)(A != B)", [SX_OP_LT] = "(int)(A < B)",
+    [SX_OP_LE] = "(int)(A <= B)",  [SX_OP_GT] = "(int)(A > B)",  [SX_OP_GE] = "(int)(A >= B)",
+    [SX_OP_AND] = "(A & B)",       [SX_OP_OR] = "(A | B)",       [SX_OP_NOT] = "(int)!A",
     [SX_OP_WHERE] = "(A ? B : C)",
 };
 

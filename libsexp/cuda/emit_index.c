@@ -56,7 +56,8 @@ void sx_emit_gather(sx_lowering *l, uint32_t task, sx_id id) {
   sx_emit_count(&e, n);
   e.bytes += 2 * (double)n * (double)sx_dtype_bytes(node->dtype);
   sx_emit_each(&e, fours ? n / FOUR : n);
-  sx_emit_add(&e, "  const U at = i * %d, row = at / %" PRId64 ", k = at %% %" PRId64 ";\n", fours ? FOUR : 1, n_row, n_row);
+  sx_emit_add(&e, "  const U at = i * %d, row = at / %" PRId64 ", k = at %% %" PRId64 ";\n", fours ? FOUR : 1, n_row,
+              n_row);
   read_id(&e, node->inputs[1], "row", table->dims[0]);
   sx_emit_place(&e, &rest, "k", "rest");
   sx_emit_add(&e, "  %s x{};\n  if (fits) x = *(const %s *)(table + (J)id * %" PRId64 " + rest);\n", bits, bits,
@@ -86,7 +87,8 @@ void sx_emit_take(sx_lowering *l, uint32_t task, sx_id id) {
   read_id(&e, node->inputs[1], "i", x->dims[axis]);
   sx_emit_place(&e, &others, "i", "at");
   sx_emit_add(&e, "  if (!fits) sx_fault(fault, i, id);\n");
-  sx_emit_add(&e, "  out[i] = fits ? from[at + (J)id * %" PRId64 "] : (%s)0;\n", view->strides[axis], sx_emit_bits(node->dtype));
+  sx_emit_add(&e, "  out[i] = fits ? from[at + (J)id * %" PRId64 "] : (%s)0;\n", view->strides[axis],
+              sx_emit_bits(node->dtype));
   sx_emit_end_each(&e, "take", n);
 }
 

@@ -97,9 +97,9 @@ void sx_emit_each(sx_emitter *e, int64_t n) {
 sx_work *sx_emit_end(sx_emitter *e, const char *prefix, const int64_t grid[3], uint32_t threads) {
   const char *types = e->wide ? "  typedef unsigned long long U;\n  typedef long long J;\n"
                               : "  typedef unsigned U;\n  typedef int J;\n";
-  const char *text = sx_format(e->arena, "%sextern \"C\" __global__ void __launch_bounds__(%u) KERNEL(%s) {\n%s%s}\n",
-                               sx_text_get(&e->outside), threads, sx_text_get(&e->parameters), types,
-                               sx_text_get(&e->body));
+  const char *text =
+      sx_format(e->arena, "%sextern \"C\" __global__ void __launch_bounds__(%u) KERNEL(%s) {\n%s%s}\n",
+                sx_text_get(&e->outside), threads, sx_text_get(&e->parameters), types, sx_text_get(&e->body));
   sx_work *work = sx_lowering_add(e->lowering, SX_WORK_LAUNCH, e->task, e->node);
   work->flops = e->flops;
   work->bytes = e->bytes;

@@ -89,8 +89,8 @@ void sx_members_parameters(sx_emitter *e, const sx_members *members) {
     const char *name = sx_format(e->arena, "p%u", i);
     if (one->input && !one->literal) sx_emit_input(e, name, one->node);
     if (one->stored) sx_emit_output(e, name, one->node);
-    if (!one->input) e->flops += (double)(one->narrow && !one->reduces ? members->n_elements / members->row
-                                                                     : members->n_elements);
+    if (!one->input)
+      e->flops += (double)(one->narrow && !one->reduces ? members->n_elements / members->row : members->n_elements);
   }
 }
 

@@ -1,15 +1,16 @@
-/* Consecutive launches of one elementwise text as one launch with a table of places and sizes.
+/* Launches of one elementwise text as one launch with a table of places and sizes.
  *
- *   group_5a1f(p, g, m; 3 places of w1, n)   group_5a1f(… of w2 …)   becomes: merged_07c2({w1 …, n, first block} {w2 …})
+ *   group_5a1f(p, g, m; 3 places of w1, n)   group_5a1f(… of w2 …)   becomes: merged_07c2({w1 …, n, first block} {w2
+ * …})
  *
- * Blocks find their entry by its first block. The order of launches is kept where one reads or overwrites what another
- * of them writes. */
+ * Blocks find their entry by its first block. A launch joins an earlier one where it needs nothing of what is between,
+ * nor writes what that needs. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "emit_parts.h"
 
-enum { ENTRIES_MAX = 64, PARAMETER_BYTES = 4096 };
+enum { ENTRIES_MAX = 64, PARAMETER_BYTES = 4096, BETWEEN_MAX = 256 };
 
 /* ---- what depends on what ------------------------------------------------------------------------- */
 
@@ -38,22 +39,40 @@ static bool are_independent(const sx_plan *plan, const sx_launch *a, const sx_la
   return true;
 }
 
-/* Launches from `first` on that can be one. */
-static size_t count_run(const sx_lowering *l, size_t first) {
-  const sx_work *begin = &l->works.items[first];
-  if (begin->kind != SX_WORK_LAUNCH || !begin->launch.merges) return 1;
-  size_t most = PARAMETER_BYTES / (8 * ((size_t)begin->launch.n_arguments + 1)), n = 1;
+/* Works that become one, and those between them that stay behind. */
+typedef struct gathered {
+  size_t together[ENTRIES_MAX], n;
+  size_t between[BETWEEN_MAX], n_between;
+  uint64_t blocks;
+} gathered;
+
+static bool may_join(const sx_lowering *l, const gathered *g, const sx_launch *one) {
+  for (size_t i = 0; i < g->n; i++)
+    if (!are_independent(l->plan, &l->works.items[g->together[i]].launch, one)) return false;
+  for (size_t i = 0; i < g->n_between; i++)
+    if (!are_independent(l->plan, &l->works.items[g->between[i]].launch, one)) return false;
+  return true;
+}
+
+/* Launches that can be one with that of work `first`, which come after it and are not taken yet. */
+static gathered gather(const sx_lowering *l, size_t first, const bool *taken) {
+  const sx_launch *begin = &l->works.items[first].launch;
+  gathered g = {.together = {first}, .n = 1, .blocks = begin->grid[0]};
+  size_t most = PARAMETER_BYTES / (8 * ((size_t)begin->n_arguments + 1));
   if (most > ENTRIES_MAX) most = ENTRIES_MAX;
-  for (; n < most && first + n < l->works.n; n++) {
-    const sx_work *next = &l->works.items[first + n];
-    if (next->kind != SX_WORK_LAUNCH || !next->launch.merges) break;
-    if (next->launch.kernel != begin->launch.kernel) break;
-    bool independent = true;
-    for (size_t i = 0; i < n && independent; i++)
-      independent = are_independent(l->plan, &l->works.items[first + i].launch, &next->launch);
-    if (!independent) break;
+  for (size_t at = first + 1; at < l->works.n && g.n < most && g.n_between < BETWEEN_MAX; at++) {
+    const sx_work *one = &l->works.items[at];
+    if (taken[at]) continue;
+    if (one->kind != SX_WORK_LAUNCH) break;
+    bool alike = one->launch.kernel == begin->kernel && g.blocks + one->launch.grid[0] <= INT32_MAX;
+    if (!alike || !may_join(l, &g, &one->launch)) {
+      g.between[g.n_between++] = at;
+      continue;
+    }
+    g.together[g.n++] = at;
+    g.blocks += one->launch.grid[0];
   }
-  return n;
+  return g;
 }
 
 /* ---- the merged launch ---------------------------------------------------------------------------- */
@@ -82,16 +101,18 @@ static const char *merged_text(const sx_lowering *l, const sx_launch *one, size_
   sx_text text;
   sx_text_init(&text, l->arena);
   sx_text_add(&text, function_of(l, one->kernel));
-  sx_text_addf(&text, "struct KERNEL_table {\n  struct {\n    void *p[%u];\n    long long n, first;\n  } entries[%zu];\n};\n",
-               one->n_arguments - 1, n);
   sx_text_addf(&text,
-               "extern \"C\" __global__ void __launch_bounds__(%d) KERNEL(const __grid_constant__ KERNEL_table table) {\n"
-               "  int k = 0;\n",
-               SX_EMIT_THREADS);
+               "struct KERNEL_table {\n  struct {\n    void *p[%u];\n    long long n, first;\n  } entries[%zu];\n};\n",
+               one->n_arguments - 1, n);
+  sx_text_addf(
+      &text,
+      "extern \"C\" __global__ void __launch_bounds__(%d) KERNEL(const __grid_constant__ KERNEL_table table) {\n"
+      "  int k = 0;\n",
+      SX_EMIT_THREADS);
   for (size_t step = ENTRIES_MAX / 2; step; step /= 2)
     if (step < n)
-      sx_text_addf(&text, "  if (k + %zu < %zu && table.entries[k + %zu].first <= blockIdx.x) k += %zu;\n", step, n, step,
-                   step);
+      sx_text_addf(&text, "  if (k + %zu < %zu && table.entries[k + %zu].first <= blockIdx.x) k += %zu;\n", step, n,
+                   step, step);
   sx_text_addf(&text,
                "  const unsigned block = blockIdx.x - (unsigned)table.entries[k].first;\n"
                "  KERNEL_at(table.entries[k].p, (%s)table.entries[k].n, (%s)block * %d + threadIdx.x);\n}\n",
@@ -99,19 +120,19 @@ static const char *merged_text(const sx_lowering *l, const sx_launch *one, size_
   return sx_text_get(&text);
 }
 
-static sx_work merge(sx_lowering *l, size_t begin, size_t n) {
-  sx_work merged = l->works.items[begin];
-  const sx_launch *first = &l->works.items[begin].launch;
+static sx_work merge(sx_lowering *l, const gathered *g) {
+  sx_work merged = l->works.items[g->together[0]];
+  const sx_launch *first = &l->works.items[g->together[0]].launch;
   uint32_t n_places = first->n_arguments - 1, n_each = n_places + 2;
-  merged.launch.kernel = sx_lowering_kernel(l, "merged", merged_text(l, first, n));
-  merged.launch.arguments = SX_NEW_N(l->arena, sx_argument, n * n_each);
-  merged.launch.n_arguments = (uint32_t)n * n_each;
+  merged.launch.kernel = sx_lowering_kernel(l, "merged", merged_text(l, first, g->n));
+  merged.launch.arguments = SX_NEW_N(l->arena, sx_argument, g->n * n_each);
+  merged.launch.n_arguments = (uint32_t)g->n * n_each;
   merged.launch.packed = true;
   merged.launch.merges = false;
   merged.launch.grid[0] = 0;
   merged.flops = merged.bytes = 0;
-  for (size_t i = 0; i < n; i++) {
-    const sx_work *one = &l->works.items[begin + i];
+  for (size_t i = 0; i < g->n; i++) {
+    const sx_work *one = &l->works.items[g->together[i]];
     sx_argument *to = &merged.launch.arguments[i * n_each];
     memcpy(to, one->launch.arguments, ((size_t)n_places + 1) * sizeof *to);
     to[n_places + 1] = (sx_argument){.kind = SX_ARGUMENT_I64, .bits = merged.launch.grid[0]};
@@ -120,12 +141,6 @@ static sx_work merge(sx_lowering *l, size_t begin, size_t n) {
     merged.bytes += one->bytes;
   }
   return merged;
-}
-
-static bool fits_one_grid(const sx_lowering *l, size_t first, size_t n) {
-  uint64_t blocks = 0;
-  for (size_t i = 0; i < n; i++) blocks += l->works.items[first + i].launch.grid[0];
-  return blocks <= INT32_MAX;
 }
 
 /* Groups' kernels that no launch names any more are not compiled. */
@@ -141,15 +156,20 @@ static void drop_unused(sx_lowering *l) {
 }
 
 void sx_emit_merge(sx_lowering *l) {
-  size_t kept = 0;
-  for (size_t at = 0; at < l->works.n;) {
-    size_t n = count_run(l, at);
-    while (n > 1 && !fits_one_grid(l, at, n)) n--;
-    sx_work one = n > 1 ? merge(l, at, n) : l->works.items[at];
-    l->works.items[kept++] = one;
-    at += n;
+  size_t n = l->works.n, kept = 0;
+  bool *taken = SX_NEW_N(l->arena, bool, n + 1);
+  sx_work *works = SX_NEW_N(l->arena, sx_work, n + 1);
+  for (size_t at = 0; at < n; at++) {
+    const sx_work *one = &l->works.items[at];
+    if (taken[at]) continue;
+    gathered g = {.n = 1};
+    if (one->kind == SX_WORK_LAUNCH && one->launch.merges) g = gather(l, at, taken);
+    for (size_t i = 1; i < g.n; i++) taken[g.together[i]] = true;
+    works[kept++] = g.n > 1 ? merge(l, &g) : *one;
   }
-  if (kept == l->works.n) return;
+  if (kept == n) return;
+  l->works.items = works;
   l->works.n = kept;
+  l->works.room = n + 1;
   drop_unused(l);
 }

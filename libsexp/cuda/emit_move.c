@@ -128,10 +128,10 @@ void sx_emit_pad(sx_lowering *l, uint32_t task, sx_id id) {
   sx_emit_add(&e, "  bool inside = true;\n  J at = 0;\n  U q = i;\n");
   for (int axis = node->rank - 1; axis >= 0; axis--) {
     int64_t step = node->ints[3 * axis + 2] + 1;
-    sx_emit_add(&e, "  {\n    const J x = (J)(q %% %" PRId64 ") - (%" PRId64 ");\n    q /= %" PRId64 ";\n", node->dims[axis],
-                node->ints[3 * axis], node->dims[axis]);
-    sx_emit_add(&e, "    inside = inside && x >= 0 && x %% %" PRId64 " == 0 && x / %" PRId64 " < %" PRId64 ";\n", step, step,
-                in->dims[axis]);
+    sx_emit_add(&e, "  {\n    const J x = (J)(q %% %" PRId64 ") - (%" PRId64 ");\n    q /= %" PRId64 ";\n",
+                node->dims[axis], node->ints[3 * axis], node->dims[axis]);
+    sx_emit_add(&e, "    inside = inside && x >= 0 && x %% %" PRId64 " == 0 && x / %" PRId64 " < %" PRId64 ";\n", step,
+                step, in->dims[axis]);
     sx_emit_add(&e, "    at += x / %" PRId64 " * %" PRId64 ";\n  }\n", step, strides[axis]);
   }
   sx_emit_add(&e, "  const %s padding = sx_made<%s>(%s);\n", sx_emit_type(node->dtype), sx_emit_type(node->dtype),
@@ -166,11 +166,12 @@ void sx_emit_fold(sx_lowering *l, uint32_t task, sx_id id) {
   sx_emit_add(&e, "  J base = 0;\n");
   for (int k = 0; k < node->rank; k++)
     if (k != axis) sx_emit_add(&e, "  base += d%d * %" PRId64 ";\n", k, strides[k]);
-  sx_emit_add(&e, "  const J d = d%d;\n  J w = d < %" PRId64 " ? 0 : (d - %" PRId64 ") / %" PRId64 " + 1;\n", axis, size,
-              size, step);
+  sx_emit_add(&e, "  const J d = d%d;\n  J w = d < %" PRId64 " ? 0 : (d - %" PRId64 ") / %" PRId64 " + 1;\n", axis,
+              size, size, step);
   sx_emit_add(&e, "  %s sum = 0;\n", is_float ? "float" : "int");
   sx_emit_add(&e, "  for (; w <= d / %" PRId64 " && w < %" PRId64 "; w++) {\n", step, in->dims[axis]);
-  sx_emit_add(&e, "    const %s x = sx_get(p0[base + w * (J)%" PRId64 " + (d - w * (J)%" PRId64 ") * (J)%" PRId64 "]);\n",
+  sx_emit_add(&e,
+              "    const %s x = sx_get(p0[base + w * (J)%" PRId64 " + (d - w * (J)%" PRId64 ") * (J)%" PRId64 "]);\n",
               is_float ? "float" : "int", strides[axis], step, last);
   sx_emit_add(&e, "    sum = %s;\n  }\n", is_float ? "sum + x" : "sx_wrap_add(sum, x)");
   sx_emit_add(&e, "  out[i] = sx_made<%s>(sum);\n", sx_emit_type(node->dtype));

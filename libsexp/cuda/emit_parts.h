@@ -110,7 +110,8 @@ const char *sx_members_expression(const sx_members *members, uint32_t member, sx
 
 void sx_emit_group(sx_lowering *lowering, uint32_t task);
 void sx_emit_rows(sx_lowering *lowering, uint32_t task, const sx_members *members);
-/* The elements of `source`, as its view sees them, to a place where its axes have the strides. `id`: what is computed. */
+/* The elements of `source`, as its view sees them, to a place where its axes have the strides. `id`: what is computed.
+ */
 void sx_emit_copy(sx_lowering *lowering, uint32_t task, sx_id id, sx_id source, sx_place to, const int64_t *to_strides);
 
 typedef void sx_emit_node(sx_lowering *lowering, uint32_t task, sx_id id);

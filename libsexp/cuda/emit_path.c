@@ -74,7 +74,8 @@ bool sx_path_split(const sx_path *path, int64_t row, sx_path *outer, sx_path *in
     if (dim % left) return false;
     break;
   }
-  /* Loops from `first` on are inner ones, the first of them of `left` steps only where it reaches over the row's end. */
+  /* Loops from `first` on are inner ones, the first of them of `left` steps only where it reaches over the row's end.
+   */
   bool cut = first < path->rank && left > 1;
   int n_inner = 0;
   for (int i = 0; i < first; i++) {

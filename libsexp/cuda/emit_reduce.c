@@ -92,7 +92,8 @@ static void by_columns(sx_emitter *e, const stage *s) {
   begin_stage(e, s);
   sx_emit_count(e, s->kept.n * chunks);
   sx_emit_add(e, "  __shared__ F::T lanes[32][33];\n");
-  sx_emit_add(e, "  const U c = (U)blockIdx.x / %" PRId64 ", r = (U)blockIdx.x %% %" PRId64 " * 32 + threadIdx.x %% 32;\n",
+  sx_emit_add(e,
+              "  const U c = (U)blockIdx.x / %" PRId64 ", r = (U)blockIdx.x %% %" PRId64 " * 32 + threadIdx.x %% 32;\n",
               tiles, tiles);
   sx_emit_add(e, "  const U begin = c * %d, end = begin + %d < %" PRId64 " ? begin + %d : %" PRId64 ";\n", CHUNK, CHUNK,
               s->reduced.n, CHUNK, s->reduced.n);
@@ -195,8 +196,8 @@ void sx_emit_arg(sx_lowering *l, uint32_t task, sx_id id) {
   sx_emit_add(&e, "  typedef sx_placed<%s> P;\n", sx_emit_register(in->dtype));
   int64_t threads = columns ? kept.n : kept.n * LANES;
   sx_emit_each(&e, threads);
-  sx_emit_add(&e, columns ? "  const U r = i, first = 0, step = 1;\n"
-                          : "  const U r = i / 32, first = i %% 32, step = 32;\n");
+  sx_emit_add(
+      &e, columns ? "  const U r = i, first = 0, step = 1;\n" : "  const U r = i / 32, first = i %% 32, step = 32;\n");
   sx_emit_place(&e, &kept, "r", "base");
   sx_emit_add(&e, "  P best = {0, -1};\n  for (U k = first; k < %" PRId64 "; k += step) {\n", reduced.n);
   sx_emit_place(&e, &reduced, "k", "at");

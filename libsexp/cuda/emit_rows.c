@@ -14,7 +14,7 @@
 enum {
   LANES = 32,
   CHUNK = 4096,
-  STEPS_KEPT = 32,    /* of a warp over a row whose values stay in registers */
+  STEPS_KEPT = 32,     /* of a warp over a row whose values stay in registers */
   REGISTERS_KEPT = 96, /* for them, a lane */
   UNROLLED_COST = 2500 /* of what is written out for all steps, about */
 };
@@ -152,7 +152,8 @@ static void read_wide(rows *r, uint32_t i) {
 
 static void write_stored(rows *r, uint32_t i) {
   const sx_member *one = member(r, i);
-  sx_emit_add(r->e, "  p%u[(J)r * %" PRId64 " + x] = sx_made<%s>(%s);\n", i, r->row, sx_emit_type(one->dtype), one->name);
+  sx_emit_add(r->e, "  p%u[(J)r * %" PRId64 " + x] = sx_made<%s>(%s);\n", i, r->row, sx_emit_type(one->dtype),
+              one->name);
 }
 
 /* One element of the pass. */
@@ -165,8 +166,8 @@ static void add_step(rows *r, uint32_t pass, const bool *needed) {
       sx_emit_add(r->e, "  const %s %s = k%u[k];\n", sx_emit_register(one->dtype), one->name, i);
     if (!needed[i] || !(wide || one->reduces)) continue;
     if (one->reduces) {
-      const char *value = member(r, one->inputs[0])->literal ? member(r, one->inputs[0])->literal
-                                                             : member(r, one->inputs[0])->name;
+      const char *value =
+          member(r, one->inputs[0])->literal ? member(r, one->inputs[0])->literal : member(r, one->inputs[0])->name;
       sx_emit_add(r->e, "  s%u = %s::join(s%u, %s);\n", i, fold_of(one), i, value);
     } else if (one->input) {
       read_wide(r, i);
@@ -177,8 +178,7 @@ static void add_step(rows *r, uint32_t pass, const bool *needed) {
     if (wide && r->keeps && r->kept[i]) sx_emit_add(r->e, "  k%u[k] = %s;\n", i, one->name);
   }
   for (uint32_t i = m->n_inputs; i < m->n; i++)
-    if (needed[i] && is_wide_node(member(r, i)) && member(r, i)->stored &&
-        (r->keeps || pass + 1 == r->n_passes))
+    if (needed[i] && is_wide_node(member(r, i)) && member(r, i)->stored && (r->keeps || pass + 1 == r->n_passes))
       write_stored(r, i);
 }
 
@@ -189,7 +189,8 @@ static void add_loop(rows *r, uint32_t pass, const bool *needed) {
   if (!any) return;
   if (r->keeps)
     sx_emit_add(r->e,
-                "#pragma unroll\n  for (int k = 0; k < %" PRId64 "; k++) {\n  const int x = 32 * k + lane;\n"
+                "#pragma unroll\n  for (int k = 0; k < %" PRId64
+                "; k++) {\n  const int x = 32 * k + lane;\n"
                 "  if (32 * k + 32 <= %" PRId64 " || x < %" PRId64 ") {\n",
                 r->steps, r->row, r->row);
   else
@@ -268,8 +269,7 @@ void sx_emit_rows(sx_lowering *lowering, uint32_t task, const sx_members *member
   int64_t rows_of_block = r.chunks > 1 ? 1 : threads / LANES;
   add_geometry(&r, threads);
   for (uint32_t i = 0; i < members->n && r.keeps; i++)
-    if (r.kept[i])
-      sx_emit_add(&e, "  %s k%u[%" PRId64 "];\n", sx_emit_register(members->items[i].dtype), i, r.steps);
+    if (r.kept[i]) sx_emit_add(&e, "  %s k%u[%" PRId64 "];\n", sx_emit_register(members->items[i].dtype), i, r.steps);
   begin_row(&r);
   for (uint32_t pass = 0; pass < r.n_passes; pass++) add_pass(&r, pass);
   end_row(&r);

@@ -43,8 +43,8 @@ void sx_emit_scan(sx_lowering *l, uint32_t task, sx_id id) {
   else
     sx_emit_add(&e, "  const J t = k;\n");
   for (uint32_t k = 0; k < node->n_inputs; k++)
-    sx_emit_add(&e, "  const %s x%u = sx_get(p%u[p%u_line + t * (J)%" PRId64 "]);\n", k < n_values ? type : "int", k, k, k,
-                steps[k]);
+    sx_emit_add(&e, "  const %s x%u = sx_get(p%u[p%u_line + t * (J)%" PRId64 "]);\n", k < n_values ? type : "int", k, k,
+                k, steps[k]);
   sx_emit_add(&e, "  carried = k == 0%s ? x%u : %s;\n", segments ? sx_format(e.arena, " || x%u != last", n_values) : "",
               n_values - 1, step_of(node));
   if (segments) sx_emit_add(&e, "  last = x%u;\n", n_values);

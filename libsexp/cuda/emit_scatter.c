@@ -77,7 +77,8 @@ static void emit_starts(const additions *a, sx_place keys, sx_place starts) {
   add_reach(&e, a);
   sx_emit_each(&e, a->lines * (a->n + 1));
   sx_emit_add(&e, "  const U line = i / %" PRId64 ", t = i %% %" PRId64 ";\n", a->n + 1, a->n + 1);
-  sx_emit_add(&e, "  starts[i] = sx_count_below(keys + line * %" PRId64 ", %" PRId64 ", (unsigned long long)t << 32);\n",
+  sx_emit_add(&e,
+              "  starts[i] = sx_count_below(keys + line * %" PRId64 ", %" PRId64 ", (unsigned long long)t << 32);\n",
               a->m, a->m);
   sx_emit_end_each(&e, "scatter_starts", a->lines * (a->n + 1));
 }
@@ -86,7 +87,8 @@ static void emit_starts(const additions *a, sx_place keys, sx_place starts) {
 static void find_target(sx_emitter *e, const additions *a, int width) {
   int64_t n_line = a->n * a->row;
   sx_emit_each(e, a->lines * n_line / width);
-  sx_emit_add(e, "  const U at = i * %d, line = at / %" PRId64 ", within = at %% %" PRId64 ";\n", width, n_line, n_line);
+  sx_emit_add(e, "  const U at = i * %d, line = at / %" PRId64 ", within = at %% %" PRId64 ";\n", width, n_line,
+              n_line);
   sx_emit_add(e, "  const U t = within / %" PRId64 ", k = within %% %" PRId64 ";\n", a->row, a->row);
   sx_emit_place(e, &a->out_line, "line", "out_line");
   sx_emit_place(e, &a->out_in, "within", "out_in");
@@ -110,18 +112,21 @@ static void emit_sums(const additions *a, sx_place keys, sx_place starts) {
   sx_emit_pointer(&e, "starts", "unsigned", starts, false);
   add_reach(&e, a);
   find_target(&e, a, fours ? FOUR : 1);
-  sx_emit_add(&e, "  const U first = line * %" PRId64 " + t, begin = starts[first], end = starts[first + 1];\n", a->n + 1);
+  sx_emit_add(&e, "  const U first = line * %" PRId64 " + t, begin = starts[first], end = starts[first + 1];\n",
+              a->n + 1);
   sx_emit_add(&e, "  %s sums[%d] = {0};\n  for (U s = begin; s < end; s++) {\n", sum_type(a), fours ? FOUR : 1);
   sx_emit_add(&e, "  const U j = (unsigned)keys[line * %" PRId64 " + s];\n", a->m);
   read_value(&e, a);
-  if (fours)
-    sx_emit_add(&e, "  const sx_four<%s> four = *(const sx_four<%s> *)(values + value_at);\n", type, type);
+  if (fours) sx_emit_add(&e, "  const sx_four<%s> four = *(const sx_four<%s> *)(values + value_at);\n", type, type);
   sx_emit_add(&e, "#pragma unroll\n  for (int c = 0; c < %d; c++) {\n  const %s sum = sums[c], x = sx_get(%s);\n",
               fours ? FOUR : 1, sum_type(a), fours ? "four.at[c]" : "values[value_line + value_at]");
   sx_emit_add(&e, "  sums[c] = %s;\n  }\n  }\n", added(a));
   if (fours)
-    sx_emit_add(&e, "  sx_four<%s> made;\n#pragma unroll\n  for (int c = 0; c < 4; c++) made.at[c] = sx_made<%s>(sums[c]);\n"
-                "  *(sx_four<%s> *)(out + at) = made;\n", type, type, type);
+    sx_emit_add(
+        &e,
+        "  sx_four<%s> made;\n#pragma unroll\n  for (int c = 0; c < 4; c++) made.at[c] = sx_made<%s>(sums[c]);\n"
+        "  *(sx_four<%s> *)(out + at) = made;\n",
+        type, type, type);
   else
     sx_emit_add(&e, "  out[out_line + out_in] = sx_made<%s>(sums[0]);\n", type);
   sx_emit_end_each(&e, "scatter_sums", a->lines * a->n * a->row / (fours ? FOUR : 1));
@@ -144,7 +149,8 @@ static void emit_by_looking(const additions *a) {
   report(&e, a);
   sx_emit_add(&e, "  }\n  if (id >= 0 && (U)id == t) {\n");
   read_value(&e, a);
-  sx_emit_add(&e, "  const %s x = sx_get(values[value_line + value_at]);\n  sum = %s;\n  }\n  }\n", sum_type(a), added(a));
+  sx_emit_add(&e, "  const %s x = sx_get(values[value_line + value_at]);\n  sum = %s;\n  }\n  }\n", sum_type(a),
+              added(a));
   sx_emit_add(&e, "  out[out_line + out_in] = sx_made<%s>(sum);\n", sx_emit_type(node_of(a->l, a->id)->dtype));
   sx_emit_end_each(&e, "scatter", a->lines * a->n * a->row);
 }

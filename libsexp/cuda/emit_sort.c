@@ -16,7 +16,8 @@ static void emit_tiles(sx_lowering *l, uint32_t task, sx_id id, sx_place keys, i
   e.bytes = 16.0 * (double)lines * (double)n;
   sx_emit_add(&e, "  __shared__ unsigned long long tile[%" PRId64 "];\n", tile);
   sx_emit_add(&e, "  const unsigned tiles = (unsigned)((n + %" PRId64 ") / %" PRId64 ");\n", tile - 1, tile);
-  sx_emit_add(&e, "  const long long line = blockIdx.x / tiles, first = (long long)(blockIdx.x %% tiles) * %" PRId64 ";\n",
+  sx_emit_add(&e,
+              "  const long long line = blockIdx.x / tiles, first = (long long)(blockIdx.x %% tiles) * %" PRId64 ";\n",
               tile);
   sx_emit_add(&e, "  sx_sort_tile<%" PRId64 ">(keys + line * n + first, n - first, tile);\n", tile);
   sx_emit_end(&e, "sort_tiles", (int64_t[]){lines * tiles, 1, 1}, (uint32_t)tile / 2);
@@ -38,7 +39,8 @@ static void emit_merge(sx_lowering *l, uint32_t task, sx_id id, sx_place from, s
   sx_emit_end_each(&e, "sort_merge", lines * n);
 }
 
-sx_place sx_emit_sort(sx_lowering *l, uint32_t task, sx_id id, sx_place keys, sx_place other, int64_t lines, int64_t n) {
+sx_place sx_emit_sort(sx_lowering *l, uint32_t task, sx_id id, sx_place keys, sx_place other, int64_t lines,
+                      int64_t n) {
   int64_t tile = TILE_LEAST;
   while (tile < n && tile < TILE) tile *= 2;
   emit_tiles(l, task, id, keys, lines, n, tile);

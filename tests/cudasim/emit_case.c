@@ -180,8 +180,13 @@ static void launch(const emit_case *c, const sx_launch *one, const sim_module *m
   assert_int_equal(sim_kernel_max_threads(kernel), one->block[0]);
   allowed a = {c, one};
   char problem[512] = "";
-  sim_launch how = {.shared_bytes = one->shared_bytes, .params = params, .n_params = n_params, .check = check,
-                    .context = &a, .checks_uninitialized = true, .checks_races = true};
+  sim_launch how = {.shared_bytes = one->shared_bytes,
+                    .params = params,
+                    .n_params = n_params,
+                    .check = check,
+                    .context = &a,
+                    .checks_uninitialized = true,
+                    .checks_races = true};
   memcpy(how.grid, one->grid, sizeof how.grid);
   memcpy(how.block, one->block, sizeof how.block);
   if (!sim_kernel_run(kernel, &how, problem, sizeof problem)) fail_msg("%s: %s", c->name, problem);

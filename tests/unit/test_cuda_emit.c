@@ -39,7 +39,10 @@ static void graphs_of_every_operation(void **state) {
   (void)state;
   enum { BATCH = 8 };
   const char *from = getenv("SEED"), *count = getenv("COUNT");
-  uint64_t first = from ? strtoull(from, NULL, 10) : 1, n = getenv("SKIP") ? 0 : count ? strtoull(count, NULL, 10) : is_quick() ? 8 : 16;
+  uint64_t first = from ? strtoull(from, NULL, 10) : 1, n = getenv("SKIP") ? 0
+                                                            : count        ? strtoull(count, NULL, 10)
+                                                            : is_quick()   ? 8
+                                                                           : 16;
   for (uint64_t at = 0; at < n; at += BATCH) {
     emit_case cases[BATCH] = {0};
     size_t taken = 0;
@@ -104,24 +107,30 @@ static void sums_of_many_lengths(void **state) {
   for (size_t i = 0; i < N_LENGTHS; i++) {
     int n = lengths[i];
     const char *d = dtypes[i % 4];
-    choose("graph \"g\"\n%%0 = input {name \"x\"} : f32 [3 %d]\n%%1 = sum %%0 {axes [1]} : f32 [3]\n"
-           "%%2 = input {name \"z\"} : %s [%d]\n%%3 = sum %%2 {axes [0]} : %s []\noutput \"y\" %%1\noutput \"s\" %%3\n",
-           n, d, n, d);
-    emit_case *c = choose("graph \"g\"\n%%0 = input {name \"x\"} : f32 [%d 40]\n%%1 = sum %%0 {axes [0]} : f32 [40]\n"
-                          "output \"y\" %%1\n", n > 9000 ? 9000 : n);
+    choose(
+        "graph \"g\"\n%%0 = input {name \"x\"} : f32 [3 %d]\n%%1 = sum %%0 {axes [1]} : f32 [3]\n"
+        "%%2 = input {name \"z\"} : %s [%d]\n%%3 = sum %%2 {axes [0]} : %s []\noutput \"y\" %%1\noutput \"s\" %%3\n",
+        n, d, n, d);
+    emit_case *c = choose(
+        "graph \"g\"\n%%0 = input {name \"x\"} : f32 [%d 40]\n%%1 = sum %%0 {axes [0]} : f32 [40]\n"
+        "output \"y\" %%1\n",
+        n > 9000 ? 9000 : n);
     if (n > 64) assert_true(has_kernel(c, "fold_columns"));
-    choose("graph \"g\"\n%%0 = input {name \"x\"} : %s [2 %d 3]\n%%1 = transpose %%0 {perm [2 1 0]} : %s [3 %d 2]\n"
-           "%%2 = reduce-max %%1 {axes [1]} : %s [3 2]\n%%3 = reduce-min %%1 {axes [0 1]} : %s [2]\n"
-           "%%4 = argmax %%1 {axis [1]} : i32 [3 2]\noutput \"y\" %%2\noutput \"z\" %%3\noutput \"at\" %%4\n",
-           d, n > 9000 ? 9000 : n, d, n > 9000 ? 9000 : n, d, d);
+    choose(
+        "graph \"g\"\n%%0 = input {name \"x\"} : %s [2 %d 3]\n%%1 = transpose %%0 {perm [2 1 0]} : %s [3 %d 2]\n"
+        "%%2 = reduce-max %%1 {axes [1]} : %s [3 2]\n%%3 = reduce-min %%1 {axes [0 1]} : %s [2]\n"
+        "%%4 = argmax %%1 {axis [1]} : i32 [3 2]\noutput \"y\" %%2\noutput \"z\" %%3\noutput \"at\" %%4\n",
+        d, n > 9000 ? 9000 : n, d, n > 9000 ? 9000 : n, d, d);
   }
-  choose("graph \"g\"\n%%0 = input {name \"x\"} : f32 [1500 7]\n%%1 = sum %%0 {axes [1]} : f32 [1500]\n"
-         "%%2 = argmin %%0 {axis [1]} : i32 [1500]\n%%3 = transpose %%0 {perm [1 0]} : f32 [7 1500]\n"
-         "%%4 = argmax %%3 {axis [0]} : i32 [1500]\noutput \"y\" %%1\noutput \"z\" %%2\noutput \"w\" %%4\n");
+  choose(
+      "graph \"g\"\n%%0 = input {name \"x\"} : f32 [1500 7]\n%%1 = sum %%0 {axes [1]} : f32 [1500]\n"
+      "%%2 = argmin %%0 {axis [1]} : i32 [1500]\n%%3 = transpose %%0 {perm [1 0]} : f32 [7 1500]\n"
+      "%%4 = argmax %%3 {axis [0]} : i32 [1500]\noutput \"y\" %%1\noutput \"z\" %%2\noutput \"w\" %%4\n");
   run_chosen();
 }
 
-/* A softmax with a row's sum of what came of it, and a normalization by mean and variance with a bias of the columns. */
+/* A softmax with a row's sum of what came of it, and a normalization by mean and variance with a bias of the columns.
+ */
 static void rows_of_many_lengths(void **state) {
   (void)state;
   static const int sizes[] = {48, 63, 64, 100, 128, 640, 1000, 1024, 1025, 4095, 4096, 4097, 9000, 32768};
@@ -135,14 +144,15 @@ static void rows_of_many_lengths(void **state) {
         "output \"y\" %%10\noutput \"z\" %%7\n",
         n, n, n, n, n, n);
     assert_true(has_kernel(c, "rows"));
-    choose("graph \"g\"\n%%0 = param {path \"x\"} : f32 [8 %d]\n%%1 = param {path \"b\"} : f32 [%d]\n"
-           "%%2 = const {value %d} : f32 [8]\n%%3 = abs %%0 : f32 [8 %d]\n%%4 = sum %%3 {axes [1]} : f32 [8]\n"
-           "%%5 = div %%4 %%2 : f32 [8]\n%%6 = reshape %%5 : f32 [8 1]\n%%7 = broadcast %%6 : f32 [8 %d]\n"
-           "%%8 = sub %%3 %%7 : f32 [8 %d]\n%%9 = mul %%8 %%8 : f32 [8 %d]\n%%10 = sum %%9 {axes [1]} : f32 [8]\n"
-           "%%11 = rsqrt %%10 : f32 [8]\n%%12 = reshape %%11 : f32 [8 1]\n%%13 = broadcast %%12 : f32 [8 %d]\n"
-           "%%14 = mul %%8 %%13 : f32 [8 %d]\n%%15 = broadcast %%1 : f32 [8 %d]\n%%16 = add %%14 %%15 : f32 [8 %d]\n"
-           "%%17 = cast %%16 : bf16 [8 %d]\noutput \"param/x\" %%16\noutput \"y\" %%17\n",
-           n, n, n, n, n, n, n, n, n, n, n, n);
+    choose(
+        "graph \"g\"\n%%0 = param {path \"x\"} : f32 [8 %d]\n%%1 = param {path \"b\"} : f32 [%d]\n"
+        "%%2 = const {value %d} : f32 [8]\n%%3 = abs %%0 : f32 [8 %d]\n%%4 = sum %%3 {axes [1]} : f32 [8]\n"
+        "%%5 = div %%4 %%2 : f32 [8]\n%%6 = reshape %%5 : f32 [8 1]\n%%7 = broadcast %%6 : f32 [8 %d]\n"
+        "%%8 = sub %%3 %%7 : f32 [8 %d]\n%%9 = mul %%8 %%8 : f32 [8 %d]\n%%10 = sum %%9 {axes [1]} : f32 [8]\n"
+        "%%11 = rsqrt %%10 : f32 [8]\n%%12 = reshape %%11 : f32 [8 1]\n%%13 = broadcast %%12 : f32 [8 %d]\n"
+        "%%14 = mul %%8 %%13 : f32 [8 %d]\n%%15 = broadcast %%1 : f32 [8 %d]\n%%16 = add %%14 %%15 : f32 [8 %d]\n"
+        "%%17 = cast %%16 : bf16 [8 %d]\noutput \"param/x\" %%16\noutput \"y\" %%17\n",
+        n, n, n, n, n, n, n, n, n, n, n, n);
   }
   run_chosen();
 }
@@ -151,11 +161,13 @@ static void lines_of_many_lengths(void **state) {
   (void)state;
   for (size_t i = 0; i < N_LENGTHS; i++) {
     int n = lengths[i] > 9000 ? 9000 : lengths[i];
-    choose("graph \"g\"\n%%0 = input {name \"x\"} : f32 [2 %d]\n%%1 = argsort %%0 {axis 1, descending %d} : i32 [2 %d]\n"
-           "%%2 = argsort %%1 {axis 1, descending %d} : i32 [2 %d]\n%%3 = cumsum %%0 {axis 1, reverse %d} : f32 [2 %d]\n"
-           "%%4 = cumsum %%0 {axis 0, reverse 1} : f32 [2 %d]\n%%5 = linear-scan %%0 %%3 {axis 1, reverse 0} : f32 [2 %d]\n"
-           "output \"a\" %%1\noutput \"b\" %%2\noutput \"c\" %%3\noutput \"d\" %%4\noutput \"e\" %%5\n",
-           n, (int)i % 2, n, (int)i / 2 % 2, n, (int)i % 2, n, n, n);
+    choose(
+        "graph \"g\"\n%%0 = input {name \"x\"} : f32 [2 %d]\n%%1 = argsort %%0 {axis 1, descending %d} : i32 [2 %d]\n"
+        "%%2 = argsort %%1 {axis 1, descending %d} : i32 [2 %d]\n%%3 = cumsum %%0 {axis 1, reverse %d} : f32 [2 %d]\n"
+        "%%4 = cumsum %%0 {axis 0, reverse 1} : f32 [2 %d]\n%%5 = linear-scan %%0 %%3 {axis 1, reverse 0} : f32 [2 "
+        "%d]\n"
+        "output \"a\" %%1\noutput \"b\" %%2\noutput \"c\" %%3\noutput \"d\" %%4\noutput \"e\" %%5\n",
+        n, (int)i % 2, n, (int)i / 2 % 2, n, (int)i % 2, n, n, n);
   }
   run_chosen();
 }
@@ -168,13 +180,14 @@ static void additions_at_many_ids(void **state) {
   for (size_t i = 0; i < 3 * sizeof sizes / sizeof *sizes; i++) {
     int m = sizes[i / 3][0], n = sizes[i / 3][1], k = sizes[i / 3][2];
     const char *d = dtypes[i % 3];
-    choose("graph \"g\"\n%%0 = input {name \"i\"} : i32 [%d]\n%%1 = const {value %d} : i32 [%d]\n"
-           "%%2 = iota {axis 0} : i32 [%d]\n%%3 = mul %%2 %%2 : i32 [%d]\n%%4 = add %%3 %%0 : i32 [%d]\n"
-           "%%5 = mod %%4 %%1 : i32 [%d]\n%%6 = input {name \"v\"} : %s [%d %d]\n"
-           "%%7 = scatter-add %%5 %%6 {n %d} : %s [%d %d]\n%%8 = reshape %%5 : i32 [%d 1]\n"
-           "%%9 = broadcast %%8 : i32 [%d %d]\n%%10 = put-along %%9 %%6 {axis 0, n %d} : %s [%d %d]\n"
-           "%%11 = gather %%7 %%5 : %s [%d %d]\noutput \"y\" %%7\noutput \"z\" %%10\noutput \"w\" %%11\n",
-           m, n, m, m, m, m, m, d, m, k, n, d, n, k, m, m, k, n, d, n, k, d, m, k);
+    choose(
+        "graph \"g\"\n%%0 = input {name \"i\"} : i32 [%d]\n%%1 = const {value %d} : i32 [%d]\n"
+        "%%2 = iota {axis 0} : i32 [%d]\n%%3 = mul %%2 %%2 : i32 [%d]\n%%4 = add %%3 %%0 : i32 [%d]\n"
+        "%%5 = mod %%4 %%1 : i32 [%d]\n%%6 = input {name \"v\"} : %s [%d %d]\n"
+        "%%7 = scatter-add %%5 %%6 {n %d} : %s [%d %d]\n%%8 = reshape %%5 : i32 [%d 1]\n"
+        "%%9 = broadcast %%8 : i32 [%d %d]\n%%10 = put-along %%9 %%6 {axis 0, n %d} : %s [%d %d]\n"
+        "%%11 = gather %%7 %%5 : %s [%d %d]\noutput \"y\" %%7\noutput \"z\" %%10\noutput \"w\" %%11\n",
+        m, n, m, m, m, m, m, d, m, k, n, d, n, k, m, m, k, n, d, n, k, d, m, k);
   }
   run_chosen();
 }
@@ -211,15 +224,16 @@ static void updates_are_one_launch(void **state) {
                    "%%%d = mul %%%d %%%d : f32 [%d]\n%%%d = add %%%d %%%d : f32 [%d]\n%%%d = broadcast %%0 : f32 [%d]\n"
                    "%%%d = mul %%%d %%%d : f32 [%d]\n%%%d = sub %%%d %%%d : f32 [%d]\n"
                    "output \"param/w%d\" %%%d\noutput \"state/m%d\" %%%d\n",
-                   id, i, n, id + 1, i, n, id + 2, i, n, id + 3, n, id + 4, id + 1, id + 3, n, id + 5, id + 4, id + 2, n,
-                   id + 6, n, id + 7, id + 5, id + 6, n, id + 8, id, id + 7, n, i, id + 8, i, id + 5);
+                   id, i, n, id + 1, i, n, id + 2, i, n, id + 3, n, id + 4, id + 1, id + 3, n, id + 5, id + 4, id + 2,
+                   n, id + 6, n, id + 7, id + 5, id + 6, n, id + 8, id, id + 7, n, i, id + 8, i, id + 5);
   }
   emit_case *c = choose("%s", text);
   assert_int_equal(c->lowering.works.n, 1);
   assert_true(c->lowering.works.items[0].launch.packed);
-  c = choose("graph \"g\"\n%%0 = param {path \"a\"} : f32 [10]\n%%1 = param {path \"b\"} : f32 [3]\n"
-             "%%2 = exp %%0 : f32 [10]\n%%3 = slice %%2 {start [0], end [3], step [1]} : f32 [3]\n"
-             "%%4 = exp %%3 : f32 [3]\n%%5 = exp %%1 : f32 [3]\noutput \"x\" %%2\noutput \"y\" %%4\noutput \"z\" %%5\n");
+  c = choose(
+      "graph \"g\"\n%%0 = param {path \"a\"} : f32 [10]\n%%1 = param {path \"b\"} : f32 [3]\n"
+      "%%2 = exp %%0 : f32 [10]\n%%3 = slice %%2 {start [0], end [3], step [1]} : f32 [3]\n"
+      "%%4 = exp %%3 : f32 [3]\n%%5 = exp %%1 : f32 [3]\noutput \"x\" %%2\noutput \"y\" %%4\noutput \"z\" %%5\n");
   assert_true(c->lowering.works.n >= 2);
   run_chosen();
 }
@@ -254,7 +268,8 @@ static sx_plan *plan_of(single *s) {
     if (sx_operand_count(x) == 0) low = high = 0;
     sx_node input = {.op = SX_OP_INPUT, .dtype = x->dtype, .rank = x->rank, .dims = c->dims[k], .path = ""};
     SX_PUSH(&s->arena, graph->nodes, input);
-    sx_buffer buffer = {.kind = SX_BUFFER_EXTERNAL, .dtype = x->dtype, .node = k, .name = sx_format(&s->arena, "%u", k)};
+    sx_buffer buffer = {
+        .kind = SX_BUFFER_EXTERNAL, .dtype = x->dtype, .node = k, .name = sx_format(&s->arena, "%u", k)};
     buffer.n_bytes = (high - low + 1) * sx_element_bytes(x->dtype);
     SX_PUSH(&s->arena, plan->buffers, buffer);
     plan->views[k] = (sx_view){.buffer = k, .offset = -low};
@@ -376,7 +391,10 @@ static void run_singles(size_t n) {
 static void operations_of_every_layout(void **state) {
   (void)state;
   const char *from = getenv("SEED"), *count = getenv("COUNT");
-  uint64_t first = from ? strtoull(from, NULL, 10) : 1, each = getenv("SKIP") ? 0 : count ? strtoull(count, NULL, 10) : is_quick() ? 1 : 4;
+  uint64_t first = from ? strtoull(from, NULL, 10) : 1, each = getenv("SKIP") ? 0
+                                                               : count        ? strtoull(count, NULL, 10)
+                                                               : is_quick()   ? 1
+                                                                              : 4;
   size_t n = 0;
   for (int op = 0; op < SX_N_OPS; op++) {
     if (!is_emitted((sx_op)op)) continue;
@@ -392,9 +410,13 @@ static void operations_of_every_layout(void **state) {
 
 int main(void) {
   if (!ptx_ready()) return 0;
-  const struct CMUnitTest tests[] = {cmocka_unit_test(operations_of_every_layout), cmocka_unit_test(graphs_of_every_operation),
-                                     cmocka_unit_test_setup(sums_of_many_lengths, begin_choosing),       cmocka_unit_test_setup(rows_of_many_lengths, begin_choosing),
-                                     cmocka_unit_test_setup(lines_of_many_lengths, begin_choosing),      cmocka_unit_test_setup(additions_at_many_ids, begin_choosing),
-                                     cmocka_unit_test_setup(copies_of_every_kind, begin_choosing),       cmocka_unit_test_setup(updates_are_one_launch, begin_choosing)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(operations_of_every_layout),
+                                     cmocka_unit_test(graphs_of_every_operation),
+                                     cmocka_unit_test_setup(sums_of_many_lengths, begin_choosing),
+                                     cmocka_unit_test_setup(rows_of_many_lengths, begin_choosing),
+                                     cmocka_unit_test_setup(lines_of_many_lengths, begin_choosing),
+                                     cmocka_unit_test_setup(additions_at_many_ids, begin_choosing),
+                                     cmocka_unit_test_setup(copies_of_every_kind, begin_choosing),
+                                     cmocka_unit_test_setup(updates_are_one_launch, begin_choosing)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
