@@ -48,15 +48,15 @@ static bool begin(cuda_backend *b) {
 
 /* ---- memory -------------------------------------------------------------------------------------- */
 
-/* What is not there is told by NULL; the device works on. */
-static void forgive_memory(sx_cuda *cuda) {
-  if (cuda->failure.memory) sx_cuda_forgive(cuda);
+/* Memory or an engine that is not there is told by NULL; the device works on. */
+static void forgive_lack(sx_cuda *cuda) {
+  if (cuda->failure.memory || cuda->failure.code == SX_E_DEVICE_ENGINE) sx_cuda_forgive(cuda);
 }
 
 static void *take(sx_backend *backend, int64_t n_bytes) {
   sx_cuda *cuda = of(backend)->cuda;
   void *memory = (void *)(uintptr_t)sx_cuda_take(cuda, n_bytes);
-  if (!memory) forgive_memory(cuda);
+  if (!memory) forgive_lack(cuda);
   return memory;
 }
 
@@ -74,7 +74,7 @@ static void give(sx_backend *backend, void *memory) {
 static void *take_host(sx_backend *backend, int64_t n_bytes) {
   sx_cuda *cuda = of(backend)->cuda;
   void *memory = sx_cuda_take_host(cuda, n_bytes);
-  if (!memory) forgive_memory(cuda);
+  if (!memory) forgive_lack(cuda);
   return memory;
 }
 
@@ -256,7 +256,7 @@ static sx_made *make(sx_backend *backend, const sx_plan *plan, int64_t draw_seed
   unlink_made(b, m.made);
   sx_made_free(m.made);
   sx_cuda_report(b->cuda, diags);
-  forgive_memory(b->cuda);
+  forgive_lack(b->cuda);
   return NULL;
 }
 
@@ -320,7 +320,7 @@ static void bind(sx_backend *backend, sx_made *made, uint32_t buffer, void *data
 static bool observe(sx_backend *backend, sx_made *made, sx_observe *observed, void *context) {
   sx_cuda *cuda = of(backend)->cuda;
   bool good = sx_made_observe(made, observed, context);
-  if (!good) forgive_memory(cuda);
+  if (!good) forgive_lack(cuda);
   return good;
 }
 
@@ -387,7 +387,7 @@ static bool ready(sx_backend *backend, sx_diags *diags) {
   forget(backend);
   if (sx_cuda_enter(b->cuda) && take_faults(b) && take_shared(b)) return true;
   sx_cuda_report(b->cuda, diags);
-  forgive_memory(b->cuda);
+  forgive_lack(b->cuda);
   return false;
 }
 

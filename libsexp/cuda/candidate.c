@@ -7,7 +7,8 @@
 static sexp_ran ran(sx_cuda *cuda) {
   if (!cuda->failure.failed) return SEXP_RAN;
   sexp_ran how = cuda->failure.memory ? SEXP_RAN_OUT_OF_MEMORY : SEXP_RAN_REFUSED;
-  if (cuda->failure.memory || cuda->failure.code == SX_E_DEVICE_LIBRARY_CALL) sx_cuda_forgive(cuda);
+  sx_code code = cuda->failure.code;
+  if (cuda->failure.memory || code == SX_E_DEVICE_LIBRARY_CALL || code == SX_E_DEVICE_ENGINE) sx_cuda_forgive(cuda);
   return how;
 }
 

@@ -27,8 +27,8 @@ sexp_ran sx_trial_run(void *work, size_t candidate);
 sexp_ran sx_trial_probe(void *work, size_t candidate, uint64_t *digest);
 int64_t sx_trial_now(void *work);
 
-/* n values of a float dtype whose sums move bits when their order does: any sign and significand, exponents from 2^-12
- * to 2^12. A function of the position. */
+/* n values of f32 or bf16 whose sums move bits when their order does: any sign and significand, exponents from 2^-12 to
+ * 2^12. A function of the position. */
 void sx_trial_fill(void *values, sx_dtype dtype, uint64_t stream, int64_t n);
 
 #endif

@@ -49,12 +49,18 @@ static bool is_outside(const sx_buffer *buffer) {
 }
 
 void device_plan_make(device_plan *d, sexp_device *device, const sx_plan *plan, uint64_t seed, sx_arena *arena) {
+  bool made = device_plan_decide(d, device, plan, seed, NULL, arena);
+  for (size_t i = 0; i < d->diags.list.n; i++) fprintf(stderr, "%s\n", d->diags.list.items[i].message);
+  CHECK(made);
+}
+
+bool device_plan_decide(device_plan *d, sexp_device *device, const sx_plan *plan, uint64_t seed,
+                        const sx_deciding *deciding, sx_arena *arena) {
   sx_backend *backend = device->backend;
   *d = (device_plan){.backend = backend, .plan = plan};
   sx_diags_init(&d->diags, arena);
-  d->made = backend->calls->make(backend, plan, 7, NULL, arena, &d->diags);
-  for (size_t i = 0; i < d->diags.list.n; i++) fprintf(stderr, "%s\n", d->diags.list.items[i].message);
-  CHECK(d->made);
+  d->made = backend->calls->make(backend, plan, 7, deciding, arena, &d->diags);
+  if (!d->made) return false;
   d->device = SX_NEW_N(arena, void *, plan->buffers.n);
   d->host = SX_NEW_N(arena, void *, plan->buffers.n);
   for (uint32_t b = 0; b < plan->buffers.n; b++) {
@@ -69,6 +75,7 @@ void device_plan_make(device_plan *d, sexp_device *device, const sx_plan *plan, 
                 d->host[b]);
     backend->calls->bind(backend, d->made, b, d->device[b]);
   }
+  return true;
 }
 
 void device_plan_upload(device_plan *d) {

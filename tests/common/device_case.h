@@ -26,6 +26,9 @@ typedef struct device_plan {
 
 /* Makes it, and fills its inputs by leaf_fill and its outputs with rubbish; `ready` is the caller's. */
 void device_plan_make(device_plan *d, sexp_device *device, const sx_plan *plan, uint64_t seed, sx_arena *arena);
+/* The same, with its choices decided by `deciding`; false: it could not be made, errors are in d->diags. */
+bool device_plan_decide(device_plan *d, sexp_device *device, const sx_plan *plan, uint64_t seed,
+                        const sx_deciding *deciding, sx_arena *arena);
 void device_plan_upload(device_plan *d);
 /* Enqueues it and what brings its outputs. */
 void device_plan_execute(device_plan *d);
