@@ -247,7 +247,7 @@ all: configuration $(LIBSEXP) $(LIBCKPT) $(LIBCHOICES) $(patsubst %,$(O)/bin/%,$
 	$(Q)ln -sfn $(HASH)/bin $(BUILD)/bin && ln -sfn $(HASH) $(BUILD)/lib && ln -sfn $(HASH)/tests $(BUILD)/test
 
 configuration:
-	$(if $(filter s,$(firstword -$(MAKEFLAGS))),,@echo "sexpgpu $(VERSION): $(COMPILER); levels $(LEVELS); CUDA $(CUDA_STATE); this version computes on the CPU")
+	$(if $(filter s,$(firstword -$(MAKEFLAGS))),,@echo "sexpgpu $(VERSION): $(COMPILER); levels $(LEVELS); CUDA $(CUDA_STATE)")
 
 $(O)/%.o: %.c
 	$(call say,CC,$<)
