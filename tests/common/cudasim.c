@@ -42,8 +42,8 @@ static void load(void) {
 
 static void run_child(int fd, const char *settings, void (*body)(void)) {
   char text[4096];
-  snprintf(text, sizeof text, "%s%s%s", strstr(settings, "card=") ? "" : "card=tests/cuda/a100.json",
-           *settings ? "\n" : "", settings);
+  const char *card = strstr(settings, "card=") ? "" : "card=tests/cuda/a100.json", *more = getenv("CUDASIM_MORE");
+  snprintf(text, sizeof text, "%s\n%s\n%s", card, settings, more ? more : "");
   setenv("CUDASIM_SETTINGS", text, 1);
   dup2(fd, 2);
   close(fd);

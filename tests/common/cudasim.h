@@ -26,7 +26,8 @@ typedef struct outcome {
   char text[16384]; /* its stderr */
 } outcome;
 
-/* Runs body with the settings ("order=reverse\nmemory.total=1"; the card is an A100 where none is named). */
+/* Runs body with the settings ("order=reverse\nmemory.total=1"; the card is an A100 where none is named). What
+ * the variable CUDASIM_MORE holds is added: CUDASIM_MORE=order=reverse runs a whole suite in another order. */
 void cudasim_run(outcome *result, const char *settings, void (*body)(void));
 /* The same, and the process must end with the status and its stderr hold the words. */
 void cudasim_expect(const char *settings, void (*body)(void), int status, const char *words);
