@@ -6,6 +6,7 @@
 #include "base/guard.h"
 #include "base/sha256.h"
 #include "compile.h"
+#include "device/device.h"
 #include "run/dataset.h"
 #include "run/messages.h"
 #include "run/run.h"
@@ -369,9 +370,29 @@ size_t sexp_run_datas(const sexp_run *run, const sexp_data_info **datas) {
 }
 
 void sexp_run_engine(const sexp_run *run, sexp_engine *engine) {
-  *engine = (sexp_engine){.device = SEXP_DEVICE_CPU,
+  *engine = (sexp_engine){.device = run->options.device ? run->options.device->facts.text : SEXP_DEVICE_CPU,
                           .simd = sx_simd_name(run->cpu.kernels->simd),
                           .threads = sx_pool_threads(run->cpu.pool)};
+}
+
+size_t sexp_run_decisions(const sexp_run *run, const sexp_decision **decisions) {
+  *decisions = run->decisions.items;
+  return run->decisions.n;
+}
+
+typedef struct run_text_request {
+  sexp_run *run;
+  const char *what, *text;
+} run_text_request;
+
+static void make_run_text(void *context) {
+  run_text_request *request = context;
+  request->text = sx_describe_run(request->run, request->what);
+}
+
+const char *sexp_run_text(sexp_run *run, const char *what) {
+  run_text_request request = {run, what, NULL};
+  return sx_guard(run->memory, make_run_text, &request) ? request.text : NULL;
 }
 
 void sexp_processor_look(sexp_processor *processor) {

@@ -206,7 +206,7 @@ static void identify(sx_compiled *compiled, sx_program *program) {
 }
 
 bool sx_compile(sx_compiled *compiled, sx_program *program, sx_data_facts **facts, const sx_compile_options *options) {
-  *compiled = (sx_compiled){.program = program, .facts = facts};
+  *compiled = (sx_compiled){.program = program, .facts = facts, .optimize = options->optimize};
   compiler c = {compiled, program, options};
   identify(compiled, program);
   bool fine = limit_stages(&c);

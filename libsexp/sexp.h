@@ -348,11 +348,14 @@ size_t sexp_run_datas(const sexp_run *run, const sexp_data_info **datas);
 
 /* Facts of the engine, for the report. */
 typedef struct sexp_engine {
-  const char *device; /* SEXP_DEVICE_CPU */
+  const char *device; /* SEXP_DEVICE_CPU, or the facts of the device */
   const char *simd;
   int threads;
 } sexp_engine;
 void sexp_run_engine(const sexp_run *run, sexp_engine *engine);
+/* Of a run on a device: "kernels" the pieces of work of every executable, a line each; "memory" what it is taken for;
+ * "stacking" the degrees, what they need, and why others are not. NULL: no such text. */
+const char *sexp_run_text(sexp_run *run, const char *what);
 
 /* What a run can be computed with here. */
 enum { SEXP_SIMD_LEVELS = 8 };

@@ -98,18 +98,18 @@ static void resolve_buffers(sx_run *run, sx_bound *bound) {
 }
 
 static const sx_plan *plan_of(sx_run *run, const sx_bound *bound) {
+  if (bound->plan) return bound->plan;
   if (!bound->observed) return bound->unit->plan;
   return sx_plan_make(bound->unit->graph, &(sx_plan_options){.fuse = false, .reuse = false}, &run->arena);
 }
 
-static void make_bound(sx_run *run, sx_bound *bound) {
+bool sx_make_bound(sx_run *run, sx_bound *bound) {
   bound->plan = plan_of(run, bound);
   resolve_buffers(run, bound);
   bound->made = run->backend->calls->make(run->backend, bound->plan, run->program->seed, &run->deciding, &run->arena,
                                           &run->diags);
-  if (bound->made) return;
-  if (run->diags.n_errors) sx_leave(run);
-  sx_memory_fail(run->memory);
+  if (!bound->made && !run->diags.n_errors) sx_memory_fail(run->memory);
+  return bound->made != NULL;
 }
 
 void sx_make_bounds(sx_run *run) {
@@ -120,16 +120,20 @@ void sx_make_bounds(sx_run *run) {
     in_order = bound;
   }
   run->bounds = in_order;
-  for (sx_bound *bound = run->bounds; bound; bound = bound->next_bound) make_bound(run, bound);
+  for (sx_bound *bound = run->bounds; bound; bound = bound->next_bound)
+    if (!sx_make_bound(run, bound)) sx_leave(run);
   if (!run->backend->calls->ready || run->backend->calls->ready(run->backend, &run->diags)) return;
   sx_leave(run);
 }
 
+void sx_release_bound(sx_run *run, sx_bound *bound) {
+  if (bound->made) run->backend->calls->unmake(run->backend, bound->made);
+  bound->made = NULL;
+}
+
 void sx_release_bounds(sx_run *run) {
-  for (sx_bound *bound = run->bounds; bound; bound = bound->next_bound) {
-    if (bound->made) run->backend->calls->unmake(run->backend, bound->made);
-    bound->made = NULL;
-  }
+  for (sx_bound *bound = run->bounds; bound; bound = bound->next_bound) sx_release_bound(run, bound);
+  for (uint32_t s = 0; run->stages && s < run->program->n_stages; s++) sx_release_bound(run, &run->stages[s].stacked);
 }
 
 /* ---- executing ---- */

@@ -37,6 +37,7 @@ typedef struct sx_compiled {
   sx_unit *param_inits, *state_inits; /* one a parameter, a state */
   sx_data_facts **facts;              /* one a data source; NULL: not used */
   int64_t *stage_steps;               /* steps of a stage, fewer than asked where its data end */
+  bool optimize;                      /* sx_compile_options */
   struct sx_sha256 *hash;             /* at work, else NULL: the entry point's to end when memory failed */
 } sx_compiled;
 

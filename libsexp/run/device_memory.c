@@ -67,7 +67,28 @@ void sx_give_all(sx_run *run) {
   run->image = NULL;
 }
 
+void sx_describe_memory(const sx_run *run, sx_text *text) {
+  for (int use = 0; use < SX_N_USES; use++)
+    sx_text_addf(text, "%-18s %12.3f MiB\n", use_words[use], (double)run->use_bytes[use] / 1048576);
+  int64_t shared = 0;
+  for (const sx_bound *bound = run->bounds; bound; bound = bound->next_bound) {
+    int64_t n = bound->plan && run->backend->calls->plan_bytes
+                    ? run->backend->calls->plan_bytes(run->backend, bound->plan)
+                : bound->plan ? bound->plan->block_bytes
+                              : 0;
+    if (n > shared) shared = n;
+  }
+  sx_text_addf(text, "%-18s %12.3f MiB\n", "activations", (double)shared / 1048576);
+}
+
 /* ---- moving ---- */
+
+sx_diag_mark sx_diags_mark(const sx_diags *diags) { return (sx_diag_mark){diags->list.n, diags->n_errors}; }
+
+void sx_diags_forget(sx_diags *diags, sx_diag_mark mark) {
+  diags->list.n = mark.n;
+  diags->n_errors = mark.n_errors;
+}
 
 void sx_upload(sx_run *run, void *to, const void *from_host, int64_t n_bytes) {
   if (n_bytes && !run->backend->shares_memory) run->backend->calls->upload(run->backend, to, from_host, n_bytes);

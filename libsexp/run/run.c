@@ -139,6 +139,8 @@ static uint32_t most_fields(const sx_run *run) {
   uint32_t most = 0;
   for (size_t i = 0; i < run->program->datas.n; i++)
     if (run->datasets[i] && run->datasets[i]->n_fields > most) most = run->datasets[i]->n_fields;
+  for (size_t i = 0; i < run->program->generators.n; i++)
+    if (run->program->generators.items[i].n_fields > most) most = run->program->generators.items[i].n_fields;
   return most;
 }
 
@@ -159,14 +161,23 @@ static void take_memory(sx_run *run) {
 static bool begin_training(sx_run *run) {
   sx_make_digests(run);
   if (run->options.start && !sx_start(run, run->options.start)) return false;
-  return start_loader(run);
+  return start_loader(run) && (run->backend->shares_memory || sx_choose_stacking(run));
+}
+
+/* Before any memory of the device is taken. */
+static bool choose_plans(sx_run *run) {
+  sx_choosing_begin(run);
+  if (!sx_choose_plans(run)) return false;
+  run->staging = sx_take_host(run, SX_STAGING_BYTES);
+  return true;
 }
 
 bool sx_run_make(sx_run *run) {
+  run->degree = 1;
   sx_files_init(&run->weights, &run->host, &run->arena);
   if (!choose_evals(run) || !make_engine(run) || !open_datasets(run)) return false;
   make_units(run);
-  if (!run->backend->shares_memory) run->staging = sx_take_host(run, SX_STAGING_BYTES);
+  if (!run->backend->shares_memory && !choose_plans(run)) return false;
   sx_take_tensors(run);
   if (!sx_make_parameters(run)) return false;
   sx_make_bounds(run);

@@ -3,6 +3,7 @@
 #define SX_RUN_RUN_H
 
 #include "../cpu/backend.h"
+#include "../pass/degrees.h"
 #include "compiled.h"
 #include "loader.h"
 #include "sum_tree.h"
@@ -125,7 +126,7 @@ typedef struct sx_stage_state {
   const sx_field_type *fields;
   uint32_t n_fields;
   sx_bound loss, diagnosed, observed; /* observed: unfused, for digests of nodes */
-  int64_t *field_bytes;               /* of a microbatch */
+  sx_bound stacked;                   /* the loss of run->degree microbatches; not among run->bounds */
   int64_t *field_offsets;             /* where they are in the run's fields on a device */
   const char **value_names;           /* train/loss, train/METRIC ... */
   const char **value_outputs;
@@ -148,6 +149,28 @@ typedef struct sx_eval_state {
   const char **names;                   /* "eval/heldout/loss" */
 } sx_eval_state;
 
+/* A degree of stacking that a run could have. */
+typedef struct sx_offered {
+  int64_t degree, n_bytes; /* bytes: of the device, for the whole run */
+  bool fits;
+  const char *value;    /* "4" */
+  const sx_unit *units; /* the losses, one a stage; NULL: unstacked */
+} sx_offered;
+
+typedef struct sx_stacking {
+  int n; /* 0: nothing is stacked here */
+  sx_offered *items;
+  int64_t free_bytes;
+  const char *refusal; /* why there is one degree alone, where a graph is the reason */
+  bool pinned;         /* by a record: it does not give way */
+} sx_stacking;
+
+/* A place in diagnostics, to forget what was added after it. */
+typedef struct sx_diag_mark {
+  size_t n;
+  uint32_t n_errors;
+} sx_diag_mark;
+
 struct sexp_run {
   sx_memory *memory;       /* the program's */
   sx_arena arena, scratch; /* scratch: of one initialization at a time */
@@ -162,10 +185,14 @@ struct sexp_run {
   sx_backend *backend;        /* what computes steps: the engine, or the device's */
   sx_executable *initializer; /* at work */
   sx_deciding deciding;
-  sx_finished finished; /* how what was enqueued last went; sticky within a step */
-  bool writes_beside;   /* the update, some slot */
-  bool left;            /* sx_leave left the entry point */
-  bool lost;            /* the device failed: nothing of it can be read any more */
+  SX_VEC(sexp_decision) decisions;
+  sx_stacking stacking;
+  int64_t degree;            /* microbatches of a pass */
+  const char *memory_failed; /* in the step at hand */
+  sx_finished finished;      /* how what was enqueued last went; sticky within a step */
+  bool writes_beside;        /* the update, some slot */
+  bool left;                 /* sx_leave left the entry point */
+  bool lost;                 /* the device failed: nothing of it can be read any more */
   sx_taken *taken;
   sx_host_memory host_memory; /* that data are read into */
   int64_t use_bytes[SX_N_USES];
@@ -211,6 +238,7 @@ struct sexp_run {
   void **fields;                 /* of the microbatch at hand, of the device */
   void **placed;                 /* room for them */
   const sx_microbatch **fetched; /* microbatches of the step at hand */
+  bool has_fetched;              /* all of them, where memory is not shared */
   sx_generating *generator;      /* of the stage at hand, or NULL */
 
   sexp_value *values;
@@ -248,6 +276,10 @@ bool sx_finish(sx_run *run);
 bool sx_write(sx_run *run, void *to, const void *from, int64_t n_bytes);
 bool sx_read_back(sx_run *run, void *to, const void *from, int64_t n_bytes);
 void sx_report_stop(sx_run *run, const sx_stopped *why);
+sx_diag_mark sx_diags_mark(const sx_diags *diags);
+void sx_diags_forget(sx_diags *diags, sx_diag_mark mark);
+/* "parameters" etc. with their bytes, a line each. */
+void sx_describe_memory(const sx_run *run, sx_text *text);
 /* Brings run->tensors up to date. False: there is no memory for it, or the device failed. */
 bool sx_show_tensors(sx_run *run);
 /* Leaves the entry point; an error is in run->diags. */
@@ -258,6 +290,9 @@ void sx_bind_unit(sx_run *run, sx_bound *bound, const sx_unit *unit, bool observ
                   const void *context);
 /* Makes the executables of all noted units, in their order, and finds for every buffer where it is. */
 void sx_make_bounds(sx_run *run);
+/* Of one of them. False: errors are in run->diags. */
+bool sx_make_bound(sx_run *run, sx_bound *bound);
+void sx_release_bound(sx_run *run, sx_bound *bound);
 void sx_release_bounds(sx_run *run);
 /* Binds and executes. */
 void sx_execute(sx_run *run, sx_bound *bound);
@@ -273,6 +308,15 @@ const char *sx_after(const char *text, const char *prefix);
 /* A value of run->cells, as it was downloaded last. */
 float sx_cell(const sx_run *run, int64_t cell);
 
+/* choosing.c, on a device. */
+void sx_choosing_begin(sx_run *run);
+/* Plans of the noted units, once everything is checked against a record; degrees of stacking. False: an error is in
+ * run->diags. */
+bool sx_choose_plans(sx_run *run);
+/* Decides the stacking and makes its executables: sets run->degree. After everything else of the run is made. */
+bool sx_choose_stacking(sx_run *run);
+const char *sx_describe_run(sx_run *run, const char *what); /* as sexp_run_text */
+
 /* parameters.c */
 void sx_make_slots(sx_run *run);          /* describes them */
 void sx_take_tensors(sx_run *run);        /* their memory */
@@ -287,6 +331,7 @@ bool sx_start(sx_run *run, const sexp_start *start);
 /* training.c, generating.c, evaluation.c: what the run needs of each. */
 void sx_make_stages(sx_run *run); /* how many steps each has */
 void sx_make_training(sx_run *run);
+void sx_bind_stacked(sx_run *run, sx_stage_state *state, const sx_unit *unit);
 void sx_make_generators(sx_run *run);
 void sx_make_evals(sx_run *run); /* the chosen ones */
 /* Memory of these, once it is known how much of each there is. */
@@ -316,6 +361,8 @@ bool sx_run_evaluate(sx_run *run, const sexp_start *start, const char *const *na
 /* step.c. SEXP_OK or SEXP_END; else errors are in run->diags, and the run has failed for good. */
 sexp_status sx_run_step(sx_run *run, sexp_step *step);
 void sx_add_value(sx_run *run, const char *name, float value);
+/* Computes the gradients of the next step and forgets them. */
+bool sx_try_gradients(sx_run *run);
 
 /* digests.c: all do nothing on steps that are not sampled. */
 void sx_make_digests(sx_run *run);

@@ -93,18 +93,62 @@ static void enqueue_microbatch(sx_run *run, const stepping *step, int64_t m) {
   if (sx_observes(run)) sx_execute_observed(run, &state->observed, "loss");
   sx_execute(run, diagnosed ? &state->diagnosed : &state->loss);
   move_narrow(run, true);
-  sx_sum_tree_add(&run->sum, 0, m, m == state->stage->microbatches - 1);
 }
 
-/* Where memory is shared nothing waits, and a microbatch is fetched when it is computed. */
+/* What a generator emits for one microbatch after the other, into slices of the stacked fields. */
+static void emit_stacked(sx_run *run, const sx_stage_state *state, int64_t first) {
+  sx_generating *generator = state->generator;
+  for (int64_t i = 0; i < run->degree; i++) {
+    run->microbatch = run->row = first + i;
+    sx_generate(run, generator);
+    sx_digest_microbatch(run, state, NULL);
+    for (uint32_t f = 0; f < state->n_fields; f++) {
+      int64_t n = generator->field_bytes[f];
+      run->placed[f] = run->field_memory + state->field_offsets[f];
+      if (n) run->backend->calls->copy(run->backend, (char *)run->placed[f] + i * n, generator->fields[f], n);
+    }
+  }
+  run->fields = run->placed;
+}
+
+/* All microbatches of a group at once. */
+static void enqueue_stacked(sx_run *run, const stepping *step, int64_t first) {
+  sx_stage_state *state = step->state;
+  if (state->generator) emit_stacked(run, state, first);
+  if (state->dataset)
+    sx_place_microbatch(run, run->fetched[first], state->dataset, state->field_offsets,
+                        run->degree * state->stage->batch);
+  for (int64_t i = 0; state->dataset && i < run->degree; i++) sx_digest_microbatch(run, state, run->fetched[first + i]);
+  run->microbatch = run->row = first;
+  sx_execute(run, &state->stacked);
+}
+
+/* Those of a sampled group are computed one by one, and summed as a tree of their own. Where memory is shared nothing
+ * waits, and a microbatch is fetched when it is computed. */
+static bool enqueue_group(sx_run *run, const stepping *step, int64_t first) {
+  sx_stage_state *state = step->state;
+  bool diagnosed = step->sampled && !first && state->diagnosed.unit;
+  if (run->degree > 1 && !diagnosed && !sx_observes(run)) {
+    enqueue_stacked(run, step, first);
+    return true;
+  }
+  for (int64_t i = 0; i < run->degree; i++) {
+    if (run->backend->shares_memory && !fetch(run, state, first + i)) return false;
+    enqueue_microbatch(run, step, first + i);
+    sx_sum_tree_add(&run->sum, 0, i, i == run->degree - 1);
+  }
+  return true;
+}
+
 static bool enqueue_gradients(sx_run *run, const stepping *step) {
   sx_stage_state *state = step->state;
-  int64_t n = state->stage->microbatches;
+  int64_t n = state->stage->microbatches, n_groups = n / run->degree;
+  int levels = sx_sum_tree_levels(run->degree);
   sx_upload_part(run, &run->counters, 0, n * SX_ROW_BYTES);
   sx_sum_tree_begin(&run->sum);
-  for (int64_t m = 0; m < n; m++) {
-    if (run->backend->shares_memory && !fetch(run, state, m)) return false;
-    enqueue_microbatch(run, step, m);
+  for (int64_t g = 0; g < n_groups; g++) {
+    if (!enqueue_group(run, step, g * run->degree)) return false;
+    sx_sum_tree_add(&run->sum, levels, g, g == n_groups - 1);
   }
   sx_sum_tree_divide(&run->sum, n);
   move_narrow(run, false);
@@ -117,7 +161,7 @@ static bool enqueue_gradients(sx_run *run, const stepping *step) {
 
 static bool set_counters(sx_run *run, const stepping *step) {
   const sx_stage_state *state = step->state;
-  uint32_t used = state->loss.counters | (step->sampled ? state->diagnosed.counters : 0) |
+  uint32_t used = state->loss.counters | state->stacked.counters | (step->sampled ? state->diagnosed.counters : 0) |
                   (sx_observes(run) ? state->observed.counters : 0) |
                   (state->generator ? sx_generator_counters(state->generator) : 0);
   for (int64_t m = 0; m < state->stage->microbatches; m++)
@@ -127,11 +171,17 @@ static bool set_counters(sx_run *run, const stepping *step) {
   return sx_set_counters(run, run->update_row, used, 0, 0);
 }
 
+/* All microbatches of the step, where work is enqueued ahead. They stay until the step is done. */
+static bool fetch_step(sx_run *run, const sx_stage_state *state) {
+  if (run->backend->shares_memory || run->has_fetched) return true;
+  for (int64_t m = 0; m < state->stage->microbatches; m++)
+    if (!fetch(run, state, m)) return false;
+  return run->has_fetched = true;
+}
+
 static bool compute_gradients(sx_run *run, const stepping *step) {
   sx_stage_state *state = step->state;
-  if (!set_counters(run, step)) return false;
-  for (int64_t m = 0; !run->backend->shares_memory && m < state->stage->microbatches; m++)
-    if (!fetch(run, state, m)) return false;
+  if (!set_counters(run, step) || !fetch_step(run, state)) return false;
   int number = SEQUENCE_GRADIENTS + (state->dataset && step->repeats ? run->fetched[0]->set : 0);
   if (replay(run, step, number)) {
     run->sum.leaf = state->summed;
@@ -197,6 +247,7 @@ static bool update(sx_run *run, const stepping *step) {
   }
   if (!sx_finish(run) || !settle(run, step)) return false;
   int64_t n_records = step->state->stage->batch * step->state->stage->microbatches;
+  run->has_fetched = false;
   run->position.step++;
   run->position.records += n_records;
   run->position.stage_records += n_records;
@@ -238,29 +289,58 @@ static void report(sx_run *run, const sx_stage_state *state, bool began, sexp_st
                       .n_values = run->n_values,
                       .checkpoint = is_due(run->position.step, run->program->checkpoint_every) || is_last(run),
                       .stage_began = began,
-                      .stage = state->stage->name};
+                      .stage = state->stage->name,
+                      .memory_failed = run->memory_failed};
   sx_digests_end(run, step);
 }
 
-static bool take_step(sx_run *run, sexp_step *report_to) {
+static stepping begin_step(sx_run *run) {
   enter_next_stage(run);
-  sx_stage_state *state = &run->stages[run->position.stage];
-  bool began = !run->stage_step && state->stage->name[0];
-  stepping step = {.state = state};
+  stepping step = {.state = &run->stages[run->position.stage]};
   step.sampled = run->program->n_diagnostics && is_due(run->position.step + 1, run->program->diagnostics_every);
   run->n_values = 0;
   run->finished = SX_FINISHED;
   run->shown = false;
+  return step;
+}
+
+static bool compute_step(sx_run *run, stepping *step) {
   sx_digests_begin(run);
-  step.repeats = run->backend->calls->replay && !step.sampled && !sx_digests_active(run);
-  if (!compute_gradients(run, &step)) return false;
+  step->repeats = run->backend->calls->replay && !step->sampled && !sx_digests_active(run);
+  if (!compute_gradients(run, step)) return false;
   sx_digest_sums(run);
-  if (!update(run, &step)) return false;
-  sx_digest_state(run);
-  add_training_values(run, state, step.sampled);
-  if (!evaluate_due(run)) return false;
-  report(run, state, began, report_to);
+  return update(run, step);
+}
+
+/* An allocation that failed ends the stacking, not the run, unless a record asks for it: the step has left no trace,
+ * and is computed unstacked, as are those after it. */
+static bool falls_back(sx_run *run, sx_diag_mark mark) {
+  if (run->finished != SX_FINISHED_MEMORY || run->degree == 1 || run->stacking.pinned) return false;
+  run->memory_failed = run->diags.list.n > mark.n ? run->diags.list.items[mark.n].message : "";
+  sx_diags_forget(&run->diags, mark);
+  run->degree = 1;
+  run->finished = SX_FINISHED;
+  run->backend->calls->forget(run->backend);
   return true;
+}
+
+static bool take_step(sx_run *run, sexp_step *report_to) {
+  stepping step = begin_step(run);
+  sx_diag_mark mark = sx_diags_mark(&run->diags);
+  bool began = !run->stage_step && step.state->stage->name[0];
+  run->memory_failed = NULL;
+  if (!compute_step(run, &step) && !(falls_back(run, mark) && compute_step(run, &step))) return false;
+  sx_digest_state(run);
+  add_training_values(run, step.state, step.sampled);
+  if (!evaluate_due(run)) return false;
+  report(run, step.state, began, report_to);
+  return true;
+}
+
+bool sx_try_gradients(sx_run *run) {
+  stepping step = begin_step(run);
+  step.sampled = false;
+  return set_counters(run, &step) && fetch_step(run, step.state) && enqueue_gradients(run, &step) && sx_finish(run);
 }
 
 sexp_status sx_run_step(sx_run *run, sexp_step *step) {

@@ -104,6 +104,22 @@ static bool resolve_loss(const sx_run *run, const void *context, const sx_buffer
   return resolve_scalar(run, state, buffer->name, binding) || resolve_statistic(&state->statistics, buffer, binding);
 }
 
+/* A stacked loss gives the sums of narrow gradients in f32: into the leaf. */
+static bool resolve_stacked(const sx_run *run, const void *context, const sx_buffer *buffer, sx_binding *binding) {
+  const char *gradient = sx_after(buffer->name, "grad/");
+  size_t i = gradient ? sx_find_slot(run, gradient, false) : run->n_slots;
+  if (buffer->kind == SX_BUFFER_EXTERNAL || i == run->n_slots || run->grad_offsets[i] < 0)
+    return resolve_loss(run, context, buffer, binding);
+  binding->kind = SX_BIND_LEAF;
+  binding->index = run->grad_offsets[i];
+  return true;
+}
+
+void sx_bind_stacked(sx_run *run, sx_stage_state *state, const sx_unit *unit) {
+  (void)run;
+  state->stacked = (sx_bound){.unit = unit, .resolve = resolve_stacked, .context = state};
+}
+
 /* ---- the update ---- */
 
 static bool resolve_written(const sx_run *run, const char *path, bool is_state, sx_binding *binding) {
@@ -209,11 +225,30 @@ static int64_t most_microbatches(const sx_run *run) {
   return most;
 }
 
+/* Levels of the sum, whatever degree of stacking is taken: those of a group's own, and those of the groups. */
+static int most_levels(const sx_run *run) {
+  int64_t n = most_microbatches(run);
+  int most = sx_sum_tree_levels(n);
+  for (int i = 0; i < run->stacking.n; i++) {
+    int64_t degree = run->stacking.items[i].degree;
+    int levels = sx_sum_tree_levels(degree) + sx_sum_tree_levels(n / degree);
+    if (run->stacking.items[i].fits && levels > most) most = levels;
+  }
+  return most;
+}
+
+static int64_t most_stacked(const sx_run *run) {
+  int64_t most = 1;
+  for (int i = 0; i < run->stacking.n; i++)
+    if (run->stacking.items[i].fits) most = run->stacking.items[i].degree;
+  return most;
+}
+
 static void take_sum(sx_run *run) {
   int64_t n_scalars = 0;
   for (uint32_t s = 0; s < run->program->n_stages; s++)
     if (run->stages[s].n_values > n_scalars) n_scalars = run->stages[s].n_values;
-  int n_levels = sx_sum_tree_levels(most_microbatches(run));
+  int n_levels = most_levels(run);
   int64_t n = run->scalar_offset + n_scalars * SX_CELL_FLOATS;
   int64_t n_bytes = sx_sum_tree_init(&run->sum, run->backend, n, n_levels, &run->arena);
   sx_sum_tree_place(&run->sum, sx_take(run, SX_USE_GRADIENTS, n_bytes));
@@ -224,14 +259,17 @@ static void take_sum(sx_run *run) {
   if (!run->backend->shares_memory) run->scalars = sx_take_host(run, n_scalars * SX_CELL_BYTES);
 }
 
-/* Of the data of each stage, on a device. */
+/* Of what each stage reads, on a device: as many microbatches as are stacked. */
 static void place_fields(sx_run *run, sx_stage_state *state) {
-  if (!state->dataset) return;
-  state->field_bytes = SX_NEW_N(&run->arena, int64_t, state->n_fields);
-  for (uint32_t f = 0; f < state->n_fields; f++)
-    if (__builtin_mul_overflow(state->dataset->n_bytes[f], state->stage->batch, &state->field_bytes[f]))
+  if (!state->n_fields || run->backend->shares_memory) return;
+  int64_t *room = SX_NEW_N(&run->arena, int64_t, state->n_fields);
+  for (uint32_t f = 0; f < state->n_fields; f++) {
+    int64_t one = state->generator ? state->generator->field_bytes[f] : state->dataset->n_bytes[f];
+    int64_t n = state->generator ? 1 : state->stage->batch;
+    if (__builtin_mul_overflow(one, n, &one) || __builtin_mul_overflow(one, most_stacked(run), &room[f]))
       sx_memory_fail(run->memory);
-  state->field_offsets = sx_place_fields(run, state->field_bytes, state->n_fields);
+  }
+  state->field_offsets = sx_place_fields(run, room, state->n_fields);
 }
 
 void sx_take_training(sx_run *run) {

@@ -528,4 +528,7 @@ void strict_device_fail(strict_device *d, strict_failure failure, int64_t n) {
 
 void strict_device_fail_above(strict_device *d, int64_t block_bytes) { d->block_limit = block_bytes; }
 void strict_device_keep_no_sequences(strict_device *d) { d->keeps_none = true; }
-const strict_counts *strict_device_counts(const strict_device *d) { return &d->counts; }
+const strict_counts *strict_device_counts(strict_device *d) {
+  d->counts.taken_bytes = d->taken;
+  return &d->counts;
+}

@@ -13,7 +13,7 @@ typedef enum strict_failure { STRICT_FAILS_MEMORY, STRICT_FAILS_FOR_GOOD } stric
 typedef struct strict_counts {
   int64_t n_done; /* pieces of work that were done or left out */
   int64_t n_replayed, n_recorded, n_executed, n_uploads, n_downloads;
-  int64_t most_bytes; /* taken at one time */
+  int64_t taken_bytes, most_bytes; /* now, and at one time at most */
 } strict_counts;
 
 /* Ends the test where there is no memory. */
@@ -29,6 +29,6 @@ void strict_device_fail(strict_device *device, strict_failure failure, int64_t n
 /* Executions of plans with more elements in their block than this fail for lack of memory; 0: none. */
 void strict_device_fail_above(strict_device *device, int64_t block_bytes);
 void strict_device_keep_no_sequences(strict_device *device);
-const strict_counts *strict_device_counts(const strict_device *device);
+const strict_counts *strict_device_counts(strict_device *device);
 
 #endif

@@ -1,0 +1,389 @@
+/* What a run on a device decides before its first step: how much is computed again instead of read, how many
+ * microbatches are computed at once, and for each executable what the device chooses for it.
+ *
+ * In this order: what a record pins is read; everything that the run needs is checked against it in one call, before
+ * any memory of the device is taken; then the budget of recomputation, on which all plans rest; then what executables
+ * need, as they are made; last the stacking, which is measured by computing gradients of the first step. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../pass/recompute.h"
+#include "../sexp.h"
+#include "run.h"
+
+static const char fixed_budget[] = "9"; /* f32 operations a byte, without a measurement */
+enum { DEGREE_TEXT = 24, BUDGET_TEXT = 64 };
+
+/* ---- deciding ---- */
+
+static const char *recorded_of(const sx_run *run, const char *kind, const char *key) {
+  const sexp_chooser *chooser = run->options.chooser;
+  return chooser && chooser->recorded ? chooser->recorded(chooser->context, kind, key) : NULL;
+}
+
+static bool is_noted(const sx_run *run, const sexp_choice *choice) {
+  for (size_t i = 0; i < run->decisions.n; i++)
+    if (!strcmp(run->decisions.items[i].kind, choice->kind) && !strcmp(run->decisions.items[i].key, choice->key))
+      return true;
+  return false;
+}
+
+static const char *copy(sx_arena *arena, const char *text) { return sx_arena_copy_text(arena, text, strlen(text)); }
+
+static const char *decide(void *context, const sexp_choice *choice, sx_diags *diags) {
+  sx_run *run = context;
+  const sexp_chooser *chooser = run->options.chooser;
+  const char *value = choice->n_values ? choice->values[0] : fixed_budget;
+  sexp_failure why = {.code = "E-DEVICE-051", .message = "a choice could not be made"};
+  uint32_t n_errors = diags->n_errors;
+  if (chooser && chooser->choose(chooser->context, choice, &value, &why)) {
+    if (diags->n_errors == n_errors) sx_report_failure(diags, (sx_span){0}, NULL, &why);
+    return NULL;
+  }
+  value = copy(&run->arena, value);
+  if (is_noted(run, choice)) return value;
+  sexp_decision decision = {copy(&run->arena, choice->kind), copy(&run->arena, choice->key), value};
+  SX_PUSH(&run->arena, run->decisions, decision);
+  return value;
+}
+
+void sx_choosing_begin(sx_run *run) { run->deciding = (sx_deciding){decide, run}; }
+
+/* ---- plans ---- */
+
+static bool is_update(const sx_run *run, const sx_bound *bound) {
+  return bound->unit == &run->compiled->update || bound->unit == &run->compiled->diagnosed_update;
+}
+
+/* Where updates write in place has been settled with the plans that they have. */
+static void plan_bound(sx_run *run, sx_bound *bound, double budget) {
+  const sx_plan_options options = {.fuse = run->compiled->optimize, .reuse = run->compiled->optimize};
+  bound->plan = NULL;
+  if (!bound->observed && !is_update(run, bound) && run->compiled->optimize)
+    bound->plan = sx_plan_recompute(bound->unit->graph, &options, budget, &run->arena);
+}
+
+/* The most that executables share, of those of all degrees. */
+static int64_t shared_bytes(sx_run *run) {
+  int64_t most = 0;
+  for (const sx_bound *bound = run->bounds; bound; bound = bound->next_bound) {
+    int64_t n = run->backend->calls->plan_bytes(run->backend, bound->plan ? bound->plan : bound->unit->plan);
+    if (n > most) most = n;
+  }
+  return most;
+}
+
+static int64_t slot_bytes(const sx_run *run) {
+  int64_t n_bytes = 0;
+  for (size_t i = 0; i < run->n_slots; i++)
+    n_bytes += run->slots[i].n_bytes * (run->slots[i].written == SX_WRITTEN_BESIDE ? 2 : 1);
+  return n_bytes;
+}
+
+/* ---- degrees of stacking ---- */
+
+/* Nothing is decided by the model's times as long as a device measures no rates of its own. */
+static const sx_cost_rates no_rates = {.bytes_ns = 1, .product_ns = {1, 1, 1}, .element_ns = 1};
+
+static void list_generators(const sx_run *run, const sx_graph **graphs) {
+  for (size_t i = 0; i < run->program->generators.n; i++) {
+    const sx_generating *g = &run->generating[i];
+    graphs[3 * i] = g->init.unit->graph;
+    graphs[3 * i + 1] = g->trip.unit->graph;
+    graphs[3 * i + 2] = g->emit.unit->graph;
+  }
+}
+
+static int find_plans(sx_run *run, sx_degree *degrees, double budget, sx_stack_refusal *why) {
+  uint32_t n = run->program->n_stages;
+  const sx_graph **losses = SX_NEW_N(&run->arena, const sx_graph *, n);
+  const sx_graph **generators = SX_NEW_N(&run->arena, const sx_graph *, 3 * run->program->generators.n);
+  int64_t *microbatches = SX_NEW_N(&run->arena, int64_t, n);
+  for (uint32_t s = 0; s < n; s++) {
+    losses[s] = run->compiled->losses[s].graph;
+    microbatches[s] = run->program->stages[s].microbatches;
+  }
+  list_generators(run, generators);
+  const sx_degrees_request request = {.losses = losses,
+                                      .microbatches = microbatches,
+                                      .n_stages = n,
+                                      .generators = generators,
+                                      .n_generators = 3 * run->program->generators.n,
+                                      .optimize = run->compiled->optimize,
+                                      .recompute = run->compiled->optimize ? budget : 0,
+                                      .shares_block = true,
+                                      .field_copies = 1,
+                                      .free_bytes = INT64_MAX,
+                                      .rates = &no_rates};
+  return sx_degrees(degrees, &request, why);
+}
+
+static const sx_unit *stacked_units(sx_run *run, const sx_degree *degree) {
+  sx_unit *units = SX_NEW_N(&run->arena, sx_unit, run->program->n_stages);
+  for (uint32_t s = 0; s < run->program->n_stages; s++) {
+    const char *label = run->compiled->losses[s].label;
+    units[s] = (sx_unit){.label = sx_format(&run->arena, "%s, stacked %lld", label, (long long)degree->degree),
+                         .graph = (sx_graph *)degree->plans[s]->graph,
+                         .plan = (sx_plan *)degree->plans[s]};
+  }
+  return units;
+}
+
+/* Which degrees there are, and which of them fit the memory that is free. */
+static void find_degrees(sx_run *run, double budget) {
+  sx_degree degrees[SX_STACK_CANDIDATES];
+  sx_stack_refusal why;
+  sx_stacking *stacking = &run->stacking;
+  int64_t fixed = slot_bytes(run), shared = shared_bytes(run);
+  stacking->free_bytes = run->backend->calls->free_bytes(run->backend);
+  stacking->n = run->backend->stacks ? find_plans(run, degrees, budget, &why) : 0;
+  stacking->refusal = stacking->n && why.text ? why.text : NULL;
+  stacking->items = SX_NEW_N(&run->arena, sx_offered, stacking->n);
+  for (int i = 0; i < stacking->n; i++) {
+    sx_offered *offered = &stacking->items[i];
+    int64_t most = shared;
+    for (uint32_t s = 0; s < run->program->n_stages; s++) {
+      int64_t n = run->backend->calls->plan_bytes(run->backend, degrees[i].plans[s]);
+      if (n > most) most = n;
+    }
+    *offered = (sx_offered){.degree = degrees[i].degree};
+    offered->n_bytes = fixed + most + degrees[i].field_bytes + degrees[i].sum_bytes;
+    offered->fits = !i || offered->n_bytes <= stacking->free_bytes;
+    offered->value = sx_format(&run->arena, "%lld", (long long)degrees[i].degree);
+    offered->units = i ? stacked_units(run, &degrees[i]) : NULL;
+  }
+}
+
+static void make_plans(sx_run *run, double budget) {
+  for (sx_bound *bound = run->bounds; bound; bound = bound->next_bound) plan_bound(run, bound, budget);
+  if (!run->options.evaluations_only) find_degrees(run, budget);
+}
+
+/* ---- the check against a record ---- */
+
+typedef struct needing {
+  sx_run *run;
+  SX_VEC(sexp_need) list;
+} needing;
+
+static void tell_need(void *context, const sexp_need *need) {
+  needing *n = context;
+  for (size_t i = 0; i < n->list.n; i++)
+    if (!strcmp(n->list.items[i].kind, need->kind) && !strcmp(n->list.items[i].key, need->key)) return;
+  SX_PUSH(&n->run->arena, n->list, *need);
+}
+
+static bool read_budget(const char *text, double *budget) {
+  char *end = NULL;
+  *budget = text ? strtod(text, &end) : 0;
+  return text && end != text && !*end && *budget >= 0 && *budget <= 1e9;
+}
+
+static bool takes_budget(void *work, const sexp_need *need, const char *value, char *words, size_t n_words) {
+  double budget;
+  (void)work;
+  (void)need;
+  if (read_budget(value, &budget)) return true;
+  snprintf(words, n_words, "a number of operations a byte");
+  return false;
+}
+
+static const char *stacking_key(sx_run *run) {
+  sx_text key;
+  sx_text_init(&key, &run->arena);
+  sx_text_addf(&key, "graph %s candidates", run->program->identity);
+  for (int i = 0; i < run->stacking.n; i++)
+    if (run->stacking.items[i].fits) sx_text_addf(&key, " %s", run->stacking.items[i].value);
+  return sx_text_get(&key);
+}
+
+static size_t fitting_values(sx_run *run, const char ***values) {
+  size_t n = 0;
+  *values = SX_NEW_N(&run->arena, const char *, run->stacking.n + 1);
+  for (int i = 0; i < run->stacking.n; i++)
+    if (run->stacking.items[i].fits) (*values)[n++] = run->stacking.items[i].value;
+  return n;
+}
+
+/* "1, 2 or 4 fit in 38.1 GiB", or why it is only 1. */
+static const char *words_of(sx_run *run, const char *const *values, size_t n) {
+  sx_text words;
+  if (run->stacking.refusal) return sx_format(&run->arena, "1: %s", run->stacking.refusal);
+  sx_text_init(&words, &run->arena);
+  for (size_t i = 0; i < n; i++) sx_text_addf(&words, "%s%s", !i ? "" : i + 1 < n ? ", " : " or ", values[i]);
+  sx_text_addf(&words, " fit%s in %.1f GiB", n == 1 ? "s" : "", (double)run->stacking.free_bytes / 1073741824);
+  return sx_text_get(&words);
+}
+
+static void need_of_plans(needing *n, const sx_offered *pinned) {
+  sx_run *run = n->run;
+  const sx_backend_calls *calls = run->backend->calls;
+  if (!calls->needs) return;
+  for (const sx_bound *bound = run->bounds; bound; bound = bound->next_bound)
+    calls->needs(run->backend, bound->plan ? bound->plan : bound->unit->plan, tell_need, n, &run->arena);
+  for (uint32_t s = 0; pinned && pinned->units && s < run->program->n_stages; s++)
+    calls->needs(run->backend, pinned->units[s].plan, tell_need, n, &run->arena);
+}
+
+static bool check(sx_run *run) {
+  const sexp_chooser *chooser = run->options.chooser;
+  needing n = {.run = run};
+  sexp_failure why = {0};
+  const sx_offered *pinned = NULL;
+  if (!chooser || !chooser->check) return true;
+  tell_need(&n, &(sexp_need){.kind = "recompute", .key = "device", .takes = takes_budget});
+  if (run->stacking.n) {
+    const char **values, *recorded = recorded_of(run, "stacking", stacking_key(run));
+    size_t n_values = fitting_values(run, &values);
+    for (int i = 0; recorded && i < run->stacking.n; i++)
+      if (!strcmp(run->stacking.items[i].value, recorded)) pinned = &run->stacking.items[i];
+    run->stacking.pinned = recorded != NULL;
+    tell_need(&n, &(sexp_need){.kind = "stacking",
+                               .key = stacking_key(run),
+                               .values = values,
+                               .n_values = n_values,
+                               .words = words_of(run, values, n_values)});
+  }
+  need_of_plans(&n, pinned);
+  if (!chooser->check(chooser->context, n.list.items, n.list.n, &why)) return true;
+  sx_report_failure(&run->diags, (sx_span){0}, NULL, &why);
+  return false;
+}
+
+/* ---- the budget ---- */
+
+static sexp_ran measure_budget(void *work, char *text, size_t n_text) {
+  sx_run *run = work;
+  return run->backend->calls->measure(run->backend, "recompute", text, n_text, &run->diags) ? SEXP_RAN
+                                                                                            : SEXP_RAN_REFUSED;
+}
+
+bool sx_choose_plans(sx_run *run) {
+  double budget = 0, tentative = 0;
+  const char *recorded = recorded_of(run, "recompute", "device");
+  if (!read_budget(recorded, &tentative)) read_budget(fixed_budget, &tentative);
+  make_plans(run, tentative);
+  if (!check(run)) return false;
+  const sexp_choice choice = {.kind = "recompute", .key = "device", .measure = measure_budget, .work = run};
+  const char *text = decide(run, &choice, &run->diags);
+  if (!text) return false;
+  if (!read_budget(text, &budget)) budget = tentative;
+  if (budget > tentative || budget < tentative) make_plans(run, budget);
+  return true;
+}
+
+/* ---- the stacking ---- */
+
+typedef struct trying {
+  sx_run *run;
+  const sx_offered **candidates;
+  const sx_offered *at_hand; /* whose executables are made */
+} trying;
+
+static void unmake_stacked(sx_run *run) {
+  for (uint32_t s = 0; s < run->program->n_stages; s++) sx_release_bound(run, &run->stages[s].stacked);
+}
+
+static bool make_stacked(sx_run *run, const sx_offered *offered) {
+  bool made = true;
+  for (uint32_t s = 0; made && offered->units && s < run->program->n_stages; s++) {
+    sx_bind_stacked(run, &run->stages[s], &offered->units[s]);
+    made = sx_make_bound(run, &run->stages[s].stacked);
+  }
+  made = made && run->backend->calls->ready(run->backend, &run->diags);
+  if (made) run->degree = offered->degree;
+  return made;
+}
+
+/* A failure for lack of memory is told and forgotten; others stay in the run's diagnostics. */
+static sexp_ran judge(sx_run *run, bool done, bool lacks_memory, sx_diag_mark mark) {
+  if (done) return SEXP_RAN;
+  if (!lacks_memory) return SEXP_RAN_REFUSED;
+  sx_diags_forget(&run->diags, mark);
+  return SEXP_RAN_OUT_OF_MEMORY;
+}
+
+/* The executables of one degree at a time are there: those of the next are made when it is run. */
+static sexp_ran run_degree(void *work, size_t candidate) {
+  trying *t = work;
+  sx_run *run = t->run;
+  const sx_offered *offered = t->candidates[candidate];
+  sx_diag_mark mark = sx_diags_mark(&run->diags);
+  if (t->at_hand != offered) {
+    unmake_stacked(run);
+    t->at_hand = NULL;
+    if (!make_stacked(run, offered)) return judge(run, false, true, mark);
+    t->at_hand = offered;
+  }
+  bool done = sx_try_gradients(run);
+  return judge(run, done, run->finished == SX_FINISHED_MEMORY, mark);
+}
+
+static int64_t now_ns(void *work) {
+  sx_run *run = ((trying *)work)->run;
+  return run->backend->calls->now_ns(run->backend);
+}
+
+bool sx_choose_stacking(sx_run *run) {
+  const char **values;
+  run->degree = 1;
+  if (!run->stacking.n || run->position.step == run->position.stages_steps) return true;
+  size_t n = fitting_values(run, &values);
+  trying t = {.run = run, .candidates = SX_NEW_N(&run->arena, const sx_offered *, n)};
+  for (int i = 0, k = 0; i < run->stacking.n; i++)
+    if (run->stacking.items[i].fits) t.candidates[k++] = &run->stacking.items[i];
+  const sexp_choice choice = {.kind = "stacking",
+                              .key = stacking_key(run),
+                              .values = values,
+                              .n_values = n,
+                              .run = run_degree,
+                              .now_ns = now_ns,
+                              .work = &t};
+  const char *value = decide(run, &choice, &run->diags);
+  size_t chosen = 0;
+  while (value && chosen < n && strcmp(values[chosen], value)) chosen++;
+  if (value && chosen == n)
+    sx_error(&run->diags, SX_E_DEVICE_CHOICE, (sx_span){0}, "stacking %s is none of those that fit: %s", value,
+             words_of(run, values, n));
+  if (!value || chosen == n) return false;
+  if (t.at_hand == t.candidates[chosen]) return true;
+  unmake_stacked(run);
+  run->degree = 1;
+  return make_stacked(run, t.candidates[chosen]);
+}
+
+/* ---- what is told of it ---- */
+
+static void describe_stacking(const sx_run *run, sx_text *text) {
+  const sx_stacking *stacking = &run->stacking;
+  for (int i = 0; i < stacking->n; i++) {
+    const sx_offered *offered = &stacking->items[i];
+    sx_text_addf(text, "%-7s %10.1f MiB  %s%s\n", offered->value, (double)offered->n_bytes / 1048576,
+                 offered->fits ? "fits" : "does not fit", offered->degree == run->degree ? ", taken" : "");
+  }
+  if (stacking->refusal) sx_text_addf(text, "not stacked: %s\n", stacking->refusal);
+}
+
+static void describe_bound(const sx_run *run, const sx_bound *bound, sx_text *text) {
+  if (!bound->made) return;
+  sx_text_addf(text, "%s\n", bound->unit->label);
+  run->backend->calls->print(run->backend, bound->made, text);
+}
+
+const char *sx_describe_run(sx_run *run, const char *what) {
+  sx_text text;
+  sx_text_init(&text, &run->arena);
+  if (run->backend->shares_memory) return NULL;
+  if (!strcmp(what, "memory")) {
+    sx_describe_memory(run, &text);
+  } else if (!strcmp(what, "stacking")) {
+    describe_stacking(run, &text);
+  } else if (!strcmp(what, "kernels")) {
+    for (const sx_bound *bound = run->bounds; bound; bound = bound->next_bound) describe_bound(run, bound, &text);
+    for (uint32_t s = 0; s < run->program->n_stages; s++) describe_bound(run, &run->stages[s].stacked, &text);
+  } else {
+    return NULL;
+  }
+  return sx_text_get(&text);
+}

@@ -1,0 +1,366 @@
+/* What a run on a device decides: everything is checked before memory is taken, stacking is measured on gradients of
+ * the first step and computes the sums that it says, and gives way when memory fails, unless a record pins it. The data
+ * are small whole numbers, whose sums are exact in any order: so every degree has the bits of the CPU. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../common/cmocka_all.h"
+#include "../common/strict_device.h"
+#include "../common/transcript.h"
+
+enum { N_STEPS = 5, MOST_NEEDS = 16 };
+
+/* A chooser whose answers a test gives. */
+typedef struct answers {
+  const char *stacking;  /* NULL: the first candidate */
+  const char *recompute; /* NULL: what is measured */
+  const char *pinned;    /* recorded stacking */
+  bool runs, refuses, fails;
+  strict_device *device;
+  char needs[MOST_NEEDS][64], words[128], candidates[64], text[64];
+  size_t n_needs;
+  int n_checks, n_ran, n_lacked;
+} answers;
+
+typedef struct fixture {
+  memory_host files;
+  sexp_host host;
+  sexp_program *program;
+  sexp_run *run;
+  sexp_messages *messages;
+  strict_device *device;
+  answers answers;
+  sexp_chooser chooser;
+} fixture;
+
+static const char *recorded(void *context, const char *kind, const char *key) {
+  const answers *a = context;
+  (void)key;
+  return strcmp(kind, "stacking") ? NULL : a->pinned;
+}
+
+static int check(void *context, const sexp_need *needs, size_t n_needs, sexp_failure *why) {
+  answers *a = context;
+  a->n_checks++;
+  assert_int_equal(strict_device_counts(a->device)->taken_bytes, 0);
+  a->n_needs = n_needs;
+  for (size_t i = 0; i < n_needs && i < MOST_NEEDS; i++) {
+    snprintf(a->needs[i], sizeof a->needs[i], "%s", needs[i].kind);
+    if (!strcmp(needs[i].kind, "stacking")) snprintf(a->words, sizeof a->words, "%s", needs[i].words);
+  }
+  if (!a->refuses) return 0;
+  snprintf(why->code, sizeof why->code, "E-CHOICE-001");
+  snprintf(why->message, sizeof why->message, "recorded choices cannot be taken");
+  return 1;
+}
+
+static int choose(void *context, const sexp_choice *choice, const char **value, sexp_failure *why) {
+  answers *a = context;
+  (void)why;
+  if (a->fails) return 1;
+  if (!strcmp(choice->kind, "recompute")) {
+    assert_int_equal(choice->measure(choice->work, a->text, sizeof a->text), SEXP_RAN);
+    *value = a->recompute ? a->recompute : a->text;
+    return 0;
+  }
+  assert_string_equal(choice->kind, "stacking");
+  snprintf(a->candidates, sizeof a->candidates, "%s", strstr(choice->key, "candidates"));
+  int64_t before = choice->now_ns(choice->work);
+  for (int round = 0; a->runs && round < 2; round++)
+    for (size_t i = 0; i < choice->n_values; i++) {
+      sexp_ran ran = choice->run(choice->work, i);
+      assert_true(ran != SEXP_RAN_REFUSED);
+      a->n_ran += ran == SEXP_RAN;
+      a->n_lacked += ran == SEXP_RAN_OUT_OF_MEMORY;
+    }
+  assert_true(!a->n_ran || choice->now_ns(choice->work) > before);
+  *value = a->pinned ? a->pinned : a->stacking ? a->stacking : choice->values[0];
+  return 0;
+}
+
+static int set_up(void **state) {
+  static float x[24][2];
+  static const int64_t dims[2] = {24, 2};
+  fixture *f = test_calloc(1, sizeof *f);
+  for (int i = 0; i < 48; i++) x[i / 2][i % 2] = (float)(i * 7 % 5 - 2);
+  f->host = memory_host_callbacks(&f->files);
+  memory_host_add_tensor(&f->files, "n", "x", SEXP_F32, 2, dims, x);
+  f->device = strict_device_open();
+  f->answers.device = f->device;
+  f->chooser = (sexp_chooser){&f->answers, recorded, check, choose};
+  *state = f;
+  return 0;
+}
+
+static void close_run(fixture *f) {
+  sexp_run_free(f->run);
+  f->run = NULL;
+}
+
+static int tear_down(void **state) {
+  fixture *f = *state;
+  close_run(f);
+  sexp_program_free(f->program);
+  sexp_messages_free(f->messages);
+  strict_device_close(f->device);
+  int n_open = f->files.n_open;
+  test_free(f);
+  return n_open;
+}
+
+#define DATA "(defdata n :source (arrays \"n\"))"
+/* p is bf16, q f32; the gradients are sums of small whole numbers. */
+#define LOSS                                                                                                       \
+  " :loss (+ (sum (* x (cast (param \"p\" [2] :dtype bf16 :init (cast (ones shape) bf16)) f32)))"                  \
+  "          (sum (relu (matmul x (probe \"w\" (param \"q\" [2 3] :init (ones shape)))))))"                        \
+  " :metrics ((\"largest\" (reduce-max x))) :optimizer (lambda (p g) (cast (- (cast p f32) (* 0.5 (cast g f32))) " \
+  "(dtype-of p)))"
+static const char plain[] = DATA "(defrun r :seed 1 :steps 5 :data n :batch 2 :microbatches 8" LOSS ")";
+static const char sampled[] = DATA
+    "(defrun r :seed 1 :steps 5 :data n :batch 2 :microbatches 8 :diagnostics (\"w\" \"grad/*\") :diagnostics-every "
+    "2" LOSS ")";
+static const char by_six[] = DATA "(defrun r :seed 1 :steps 5 :data n :batch 2 :microbatches 6" LOSS ")";
+static const char made[] =
+    "(defgenerator g :fields ((x [2] f32)) :trips 2 :init (broadcast-to (cast (input :step) f32) [3 2])"
+    " :trip (lambda (s) (+ s (cast (input :trip) f32))) :emit (lambda (s) [s]))"
+    "(defrun r :seed 1 :steps 5 :data g :batch 3 :microbatches 4" LOSS ")";
+static const char counting[] = DATA
+    "(defrun r :seed 1 :steps 5 :data n :batch 2 :microbatches 4 :optimizer (lambda (p g) (- p g))"
+    " :loss (* (mean x) (param \"p\" [] :init (zeros shape)) (cast (input :microbatch) f32)))";
+
+static void compile(fixture *f, const char *text) {
+  sexp_options options = SEXP_OPTIONS_DEFAULT;
+  memory_host_add_text(&f->files, "t.sexp", text);
+  sexp_status status = sexp_compile(&f->program, &f->messages, "t.sexp", &options, &f->host);
+  if (status != SEXP_OK) fail_msg("%s", sexp_messages_get(f->messages, 0)->text);
+}
+
+static sexp_status make(fixture *f, bool on_device, int64_t digest_nodes_at) {
+  sexp_run_options options = SEXP_RUN_OPTIONS_DEFAULT;
+  options.threads = 1;
+  options.digest_nodes_at = digest_nodes_at;
+  options.device = on_device ? strict_device_of(f->device) : NULL;
+  options.chooser = &f->chooser;
+  close_run(f);
+  return sexp_run_new(&f->run, &f->messages, f->program, &options, &f->host);
+}
+
+static void make_ok(fixture *f, bool on_device) {
+  if (make(f, on_device, 0) != SEXP_OK) fail_msg("%s", sexp_messages_get(f->messages, 0)->text);
+}
+
+static const char *decision(const fixture *f, const char *kind) {
+  const sexp_decision *decisions;
+  size_t n = sexp_run_decisions(f->run, &decisions);
+  for (size_t i = 0; i < n; i++)
+    if (!strcmp(decisions[i].kind, kind)) return decisions[i].value;
+  return "none";
+}
+
+/* Values and tensors of all steps, as text; how many steps told that memory failed. */
+static char *go_on(fixture *f, bool values, int *n_failed) {
+  char *text = NULL;
+  size_t n_text;
+  FILE *to = open_memstream(&text, &n_text);
+  sexp_step step;
+  const sexp_tensor *tensors;
+  *n_failed = 0;
+  while (sexp_run_step(f->run, &step, &f->messages) == SEXP_OK) {
+    *n_failed += step.memory_failed != NULL;
+    for (size_t i = 0; values && i < step.n_values; i++)
+      fprintf(to, "%s %a\n", step.values[i].name, (double)step.values[i].value);
+    size_t n = sexp_run_tensors(f->run, &tensors);
+    for (size_t i = 0; i < n; i++)
+      for (size_t k = 0; k < tensors[i].n_bytes; k++) fprintf(to, "%02x", ((const unsigned char *)tensors[i].bytes)[k]);
+    fputc('\n', to);
+  }
+  fclose(to);
+  return text;
+}
+
+static char *go(fixture *f, int *n_failed) { return go_on(f, true, n_failed); }
+
+static void compare(fixture *f, const char *text, const char *degree) {
+  int n_failed;
+  compile(f, text);
+  make_ok(f, false);
+  bool values = text != by_six; /* means of six are no numbers of few bits: their losses' sums are rounded */
+  char *expected = go_on(f, values, &n_failed);
+  f->answers.stacking = degree;
+  f->answers.runs = true;
+  make_ok(f, true);
+  assert_string_equal(decision(f, "stacking"), degree);
+  char *got = go_on(f, values, &n_failed);
+  assert_string_equal(expected, got);
+  assert_int_equal(n_failed, 0);
+  free(expected);
+  free(got);
+  close_run(f);
+  sexp_program_free(f->program);
+  f->program = NULL;
+  f->files.n_files--;
+}
+
+static void test_stacked_sums_are_those_of_the_cpu(void **state) {
+  static const char *const degrees[] = {"1", "2", "4", "8"};
+  fixture *f = *state;
+  for (size_t i = 0; i < 4; i++) {
+    compare(f, plain, degrees[i]);
+    assert_string_equal(f->answers.candidates, "candidates 1 2 4 8");
+    compare(f, sampled, degrees[i]);
+  }
+  assert_int_equal(f->answers.n_ran, 64);
+  compare(f, by_six, "6");
+  compare(f, by_six, "2");
+  compare(f, made, "2");
+  compare(f, made, "4");
+}
+
+/* A run whose nodes are digested computes that step one by one, and has the same sums. */
+static void test_observed_steps_are_not_stacked(void **state) {
+  fixture *f = *state;
+  int n_failed;
+  compile(f, plain);
+  assert_int_equal(make(f, false, 3), SEXP_OK);
+  char *expected = go(f, &n_failed);
+  f->answers.stacking = "2";
+  assert_int_equal(make(f, true, 3), SEXP_OK);
+  char *got = go(f, &n_failed);
+  assert_string_equal(expected, got);
+  free(expected);
+  free(got);
+}
+
+static void test_decides_in_order_and_checks_first(void **state) {
+  fixture *f = *state;
+  compile(f, plain);
+  make_ok(f, true);
+  assert_int_equal(f->answers.n_checks, 1);
+  assert_string_equal(f->answers.needs[0], "recompute");
+  assert_string_equal(f->answers.needs[1], "stacking");
+  assert_non_null(strstr(f->answers.words, "1, 2, 4 or 8 fit in "));
+  assert_string_equal(decision(f, "recompute"), "10.5");
+  assert_string_equal(decision(f, "stacking"), "1");
+  assert_non_null(strstr(sexp_run_text(f->run, "stacking"), "fits, taken"));
+  assert_non_null(strstr(sexp_run_text(f->run, "memory"), "gradients"));
+  assert_non_null(strstr(sexp_run_text(f->run, "kernels"), "update\n"));
+  assert_null(sexp_run_text(f->run, "nothing"));
+  f->answers.refuses = true;
+  assert_int_equal(make(f, true, 0), SEXP_INPUT);
+  assert_string_equal(sexp_messages_get(f->messages, 0)->code, "E-CHOICE-001");
+}
+
+static void test_without_a_chooser_the_first_candidates_are_taken(void **state) {
+  fixture *f = *state;
+  sexp_run_options options = SEXP_RUN_OPTIONS_DEFAULT;
+  compile(f, plain);
+  options.device = strict_device_of(f->device);
+  assert_int_equal(sexp_run_new(&f->run, &f->messages, f->program, &options, &f->host), SEXP_OK);
+  assert_string_equal(decision(f, "recompute"), "9");
+  assert_string_equal(decision(f, "stacking"), "1");
+}
+
+static void test_choices_that_are_not_made(void **state) {
+  fixture *f = *state;
+  compile(f, plain);
+  f->answers.stacking = "3";
+  assert_int_equal(make(f, true, 0), SEXP_DEVICE);
+  assert_string_equal(sexp_messages_get(f->messages, 0)->code, "E-DEVICE-051");
+  assert_non_null(
+      strstr(sexp_messages_get(f->messages, 0)->text, "stacking 3 is none of those that fit: 1, 2, 4 or 8 fit"));
+  sexp_messages_free(f->messages);
+  f->messages = NULL;
+  f->answers.fails = true;
+  assert_int_equal(make(f, true, 0), SEXP_DEVICE);
+  assert_string_equal(sexp_messages_get(f->messages, 0)->code, "E-DEVICE-051");
+}
+
+static void test_a_graph_that_is_not_stacked(void **state) {
+  fixture *f = *state;
+  compile(f, counting);
+  make_ok(f, true);
+  assert_string_equal(f->answers.candidates, "candidates 1");
+  assert_non_null(strstr(f->answers.words, "1: "));
+  assert_non_null(strstr(sexp_run_text(f->run, "stacking"), "not stacked: "));
+}
+
+static void test_degrees_that_do_not_fit(void **state) {
+  fixture *f = *state;
+  compile(f, plain);
+  f->answers.runs = true;
+  make_ok(f, true);
+  int64_t most = strict_device_counts(f->device)->most_bytes;
+  close_run(f);
+  strict_device_set_room(f->device, most / 4);
+  sexp_status status = make(f, true, 0);
+  assert_true(status == SEXP_DEVICE || !strcmp(f->answers.candidates, "candidates 1"));
+}
+
+/* ---- memory that fails ---- */
+
+static void fail_above(fixture *f, sexp_status expected, int expected_failures) {
+  int n_failed;
+  sexp_step step;
+  compile(f, plain);
+  make_ok(f, false);
+  char *wanted = go(f, &n_failed);
+  make_ok(f, true);
+  assert_string_equal(decision(f, "stacking"), "8");
+  assert_int_equal(sexp_run_step(f->run, &step, &f->messages), SEXP_OK);
+  assert_null(step.memory_failed);
+  strict_device_fail_above(f->device, sexp_program_describe(f->program)->step_bytes);
+  char *got = go(f, &n_failed);
+  assert_int_equal(n_failed, expected_failures);
+  assert_int_equal(sexp_run_step(f->run, &step, &f->messages), expected);
+  size_t n = strlen(wanted), n_got = strlen(got); /* of the steps after the first */
+  if (expected == SEXP_END) assert_string_equal(wanted + n - n_got, got);
+  free(wanted);
+  free(got);
+}
+
+static void test_a_stacked_run_gives_way(void **state) {
+  fixture *f = *state;
+  f->answers.stacking = "8";
+  fail_above(f, SEXP_END, 1);
+}
+
+static void test_a_pinned_run_stops(void **state) {
+  fixture *f = *state;
+  f->answers.pinned = "8";
+  fail_above(f, SEXP_DEVICE, 0);
+  sexp_position position;
+  sexp_run_position(f->run, &position);
+  assert_int_equal(position.step, 1);
+}
+
+static void test_a_candidate_without_memory_is_told(void **state) {
+  fixture *f = *state;
+  compile(f, plain);
+  strict_device_fail_above(f->device, sexp_program_describe(f->program)->step_bytes);
+  f->answers.runs = true;
+  make_ok(f, true);
+  assert_true(f->answers.n_ran >= 2 && f->answers.n_lacked >= 2);
+  assert_int_equal(f->answers.n_ran + f->answers.n_lacked, 8);
+  int n_failed;
+  free(go(f, &n_failed));
+  assert_int_equal(n_failed, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(test_stacked_sums_are_those_of_the_cpu),
+      TEST(test_observed_steps_are_not_stacked),
+      TEST(test_decides_in_order_and_checks_first),
+      TEST(test_without_a_chooser_the_first_candidates_are_taken),
+      TEST(test_choices_that_are_not_made),
+      TEST(test_a_graph_that_is_not_stacked),
+      TEST(test_degrees_that_do_not_fit),
+      TEST(test_a_stacked_run_gives_way),
+      TEST(test_a_pinned_run_stops),
+      TEST(test_a_candidate_without_memory_is_told),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
