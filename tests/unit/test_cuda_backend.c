@@ -407,8 +407,87 @@ static void no_memory_for_a_sequence(void) {
   sexp_device_close(device);
 }
 
+static const char CONVOLUTION[] =
+    "graph \"conv\"\n"
+    "%0 = input {name \"field/x\"} : f32 [4 8 8 16]\n"
+    "%1 = param {path \"w\"} : f32 [16 3 3 16]\n"
+    "%2 = iota {axis 0} : i32 [4 8 8 16]\n"
+    "%3 = cast %2 : f32 [4 8 8 16]\n"
+    "%4 = conv2d %3 %1 {stride 1, padding 1} : f32 [4 8 8 16]\n"
+    "%5 = conv2d %0 %1 {stride 1, padding 1} : f32 [4 8 8 16]\n"
+    "output \"y\" %4\noutput \"z\" %5\n";
+
+static bool is_memory(const sx_diags *diags) {
+  return diags->n_errors == 1 && strcmp(sx_diag_code(&diags->list.items[0]), "E-DEVICE-026") == 0;
+}
+
+static sexp_device *try_open(void) {
+  sexp_device *device = NULL;
+  sexp_messages *messages = NULL;
+  sexp_device_options options = SEXP_DEVICE_OPTIONS_DEFAULT;
+  options.libraries = device_libraries();
+  if (sexp_device_open(&device, &messages, &options) == SEXP_OK) return device;
+  CHECK(strcmp(sexp_messages_get(messages, 0)->code, "E-DEVICE-026") == 0);
+  sexp_messages_free(messages);
+  return NULL;
+}
+
+/* Wherever one allocation fails it is told once, and what is done next works; a run of its own sets which one. */
+static void one_allocation_fails(void) {
+  sexp_device *device = try_open();
+  if (!device) return;
+  sx_backend *b = device->backend;
+  planned *p = planned_text(CONVOLUTION);
+  const sx_plan *plan = planned_plan(p, true, true);
+  for (int n_good = 0; n_good < 2;) {
+    sx_diags diags;
+    sx_stopped why;
+    sx_diags_init(&diags, &p->arena);
+    sx_made *made = b->calls->make(b, plan, 7, NULL, &p->arena, &diags);
+    bool good = made && b->calls->ready(b, &diags);
+    void *outside[8] = {NULL};
+    for (uint32_t i = 0; good && i < plan->buffers.n; i++) {
+      const sx_buffer *buffer = &plan->buffers.items[i];
+      if (buffer->kind != SX_BUFFER_EXTERNAL && buffer->kind != SX_BUFFER_OUTPUT) continue;
+      outside[i] = b->calls->take(b, buffer->n_bytes);
+      if (!outside[i]) good = false;
+      b->calls->bind(b, made, i, outside[i]);
+      if (good && buffer->kind == SX_BUFFER_EXTERNAL) {
+        void *host = b->calls->take_host(b, buffer->n_bytes);
+        if (host) memset(host, 0, (size_t)buffer->n_bytes);
+        if (host) b->calls->upload(b, outside[i], host, buffer->n_bytes);
+        good = host != NULL;
+        b->calls->give_host(b, host);
+      }
+    }
+    if (good) {
+      b->calls->execute(b, made);
+      sx_finished finished = b->calls->finish(b, &why, &diags);
+      CHECK(finished == SX_FINISHED || (finished == SX_FINISHED_MEMORY && is_memory(&diags)));
+      good = finished == SX_FINISHED;
+    }
+    CHECK(good || !diags.n_errors || is_memory(&diags));
+    for (int i = 0; i < 8; i++) b->calls->give(b, outside[i]);
+    b->calls->unmake(b, made);
+    n_good += good;
+  }
+  planned_free(p);
+  sexp_device_close(device);
+}
+
+static void one_after_the_other_fails(const char *setting, int n) {
+  for (int i = 1; i <= n; i++) {
+    char text[64];
+    snprintf(text, sizeof text, "%s=%d", setting, i);
+    cudasim_good(text, one_allocation_fails);
+  }
+}
+
 static void want_of_memory_is_no_end(void **state) {
   (void)state;
+  one_after_the_other_fails("memory.fail_at", quick(9, 4));
+  one_after_the_other_fails("memory.fail_host", quick(4, 2));
+  one_after_the_other_fails("memory.fail_launch", quick(4, 2));
   cudasim_good("", memory_is_not_there);
   cudasim_good("", assumed_memory_is_the_limit);
   cudasim_good("", a_block_does_not_fit);
@@ -449,15 +528,6 @@ static void works_are_shown_and_timed(void **state) {
 
 /* ---- choices ------------------------------------------------------------------------------------- */
 
-static const char CONVOLUTION[] =
-    "graph \"conv\"\n"
-    "%0 = input {name \"field/x\"} : f32 [4 8 8 16]\n"
-    "%1 = param {path \"w\"} : f32 [16 3 3 16]\n"
-    "%2 = iota {axis 0} : i32 [4 8 8 16]\n"
-    "%3 = cast %2 : f32 [4 8 8 16]\n"
-    "%4 = conv2d %3 %1 {stride 1, padding 1} : f32 [4 8 8 16]\n"
-    "%5 = conv2d %0 %1 {stride 1, padding 1} : f32 [4 8 8 16]\n"
-    "output \"y\" %4\noutput \"z\" %5\n";
 static const char KEY[] =
     "Forward Spec { batch: 4, height: 8, width: 8, channels: 16, kh: 3, kw: 3, out: 16, stride: 1, padding: 1 } f32";
 
