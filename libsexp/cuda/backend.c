@@ -508,12 +508,10 @@ static const sx_backend_calls CALLS = {
     .measure = measure,
 };
 
-bool sx_cuda_backend_open(sx_cuda *cuda, sx_diags *diags) {
-  (void)diags;
+void sx_cuda_backend_open(sx_cuda *cuda) {
   cuda_backend *b = SX_NEW(&cuda->arena, cuda_backend);
   *b = (cuda_backend){.base = {.calls = &CALLS, .facts = cuda->facts.text, .stacks = true}, .cuda = cuda};
   cuda->backend = &b->base;
-  return true;
 }
 
 static void free_all(sx_made **list) {

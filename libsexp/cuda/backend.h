@@ -4,8 +4,8 @@
 
 #include "cuda.h"
 
-/* False: an error is in diags. Needs a guard of cuda->memory. */
-bool sx_cuda_backend_open(sx_cuda *cuda, sx_diags *diags);
+/* Needs a guard of cuda->memory. */
+void sx_cuda_backend_open(sx_cuda *cuda);
 /* Also after a failure: executables that are left, recorded sequences, memory. */
 void sx_cuda_backend_close(sx_cuda *cuda);
 

@@ -97,22 +97,33 @@ typedef struct need_work {
   sx_convolution convolution;
 } need_work;
 
-/* An engine is taken if its plan can be made, whether or not the heuristics offer it. */
-static bool takes_engine(void *work, const sexp_need *need, const char *value, char *words, size_t n_words) {
-  (void)need;
-  need_work *w = work;
-  sx_cudnn *cudnn = w->options->cudnn;
-  size_t n_owned = cudnn->owned.n;
+typedef struct taking {
+  const need_work *of;
+  const char *value, *offered;
+  sx_pin pin;
+} taking;
+
+static void pin_engine(void *context) {
+  taking *t = context;
   sx_cudnn_plan plan;
   sx_choice_refusal refusal = {.offered = "cuDNN failed"};
-  sx_pin pin = sx_cudnn_pin(&plan, &refusal, cudnn, &w->convolution, value);
+  t->pin = sx_cudnn_pin(&plan, &refusal, t->of->options->cudnn, &t->of->convolution, t->value);
+  t->offered = refusal.offered;
+}
+
+/* An engine is taken if its plan can be made, whether or not the heuristics offer it. Asked for outside of any guard.
+ */
+static bool takes_engine(void *work, const sexp_need *need, const char *value, char *words, size_t n_words) {
+  (void)need;
+  taking t = {.of = work, .value = value, .offered = "there is no memory to ask for it", .pin = SX_PIN_FAILED};
+  sx_cudnn *cudnn = t.of->options->cudnn;
+  size_t n_owned = cudnn->owned.n;
+  bool had_memory = sx_guard(t.of->options->arena->memory, pin_engine, &t);
   sx_cudnn_release(cudnn, n_owned);
-  if (pin == SX_PINNED) return true;
-  sx_text text;
-  sx_text_init(&text, w->options->arena);
-  sx_text_add(&text, refusal.offered);
-  size_t n = text.n < n_words ? text.n : n_words - 1;
-  memcpy(words, sx_text_get(&text), n);
+  if (had_memory && t.pin == SX_PINNED) return true;
+  size_t n = strlen(t.offered);
+  if (n >= n_words) n = n_words - 1;
+  memcpy(words, t.offered, n);
   words[n] = 0;
   return false;
 }

@@ -284,8 +284,10 @@ static void open_body(void *context) {
   sx_diags_init(&cuda->late_diags, &cuda->arena);
   cuda->options = (sx_options){.arena = &cuda->arena, .portable = cuda->portable};
   if (cuda->cudnn) cuda->options.cudnn = &cuda->session;
-  o->opened = sx_kernels_open(cuda, o->options->cubins, o->diags) && sx_cuda_backend_open(cuda, o->diags);
+  if (!sx_kernels_open(cuda, o->options->cubins, o->diags)) return;
+  sx_cuda_backend_open(cuda);
   cuda->facts.free_bytes = sx_cuda_free_bytes(cuda);
+  o->opened = true;
 }
 
 bool sx_cuda_open(sx_cuda **opened, const sexp_device_options *options, const sx_memory *memory, sx_diags *diags) {

@@ -118,7 +118,8 @@ sx_finished device_finish(sexp_device *device, sx_stopped *why) {
 uint32_t device_buffer(const device_plan *d, sx_buffer_kind kind, const char *name) {
   for (uint32_t b = 0; b < d->plan->buffers.n; b++)
     if (d->plan->buffers.items[b].kind == kind && strcmp(d->plan->buffers.items[b].name, name) == 0) return b;
-  CHECK(!"a buffer of that name");
+  fprintf(stderr, "there is no buffer %s\n", name);
+  CHECK(false);
   return 0;
 }
 #else
