@@ -8,7 +8,8 @@
 #include "kernel_product.h"
 #include "product_map.h"
 
-enum { SMALL = 1 << 16 /* multiplications that a kernel does in the time that a call takes */ };
+/* Multiplications that a kernel does in the time that a call takes, and in that of a copy besides. */
+enum { SMALL = 1 << 16, SMALL_COPIED = 1 << 20 };
 enum { LONG_DEPTH = 4096, LONG_RATIO = 4, LONG_SIDE = 16 };
 enum { PARTS_MOST = 32, PART_DEPTH = 512, PARTS_BYTES = 256 << 20, OPERAND_ALIGNMENT = 16 };
 
@@ -252,10 +253,12 @@ static void lower_calls(sx_lowering *lowering, const sx_contraction *of, const s
 
 /* ---- contractions ------------------------------------------------------------------------------- */
 
-/* So small, or nothing but dot products side by side, that a kernel is not behind a call. */
-static bool is_for_kernel(const sx_contract *c) {
+/* Neither so small, nor nothing but dot products side by side, that a kernel is not behind a call. */
+static bool is_for_cublas(sx_product_mapping *mapping, const sx_contract *c) {
   double products = (double)c->batch.count * (double)c->rows.count * (double)c->columns.count * (double)c->depth.count;
-  return products <= SMALL || (c->rows.count * c->columns.count == 1 && c->batch.count > 1);
+  if (products <= SMALL || (c->rows.count * c->columns.count == 1 && c->batch.count > 1)) return false;
+  if (!sx_product_map(mapping, c)) return false;
+  return products > SMALL_COPIED || !(mapping->a.is || mapping->b.is || mapping->c.is);
 }
 
 /* Of operands and result, for launches of a thread an element: more than any device holds. */
@@ -288,7 +291,7 @@ bool sx_lower_contraction(sx_lowering *lowering, const sx_contraction *contracti
   }
   of.contract = sx_contract_merged(&of.contract);
   sx_product_mapping mapping;
-  if (lowering->portable || is_for_kernel(&of.contract) || !sx_product_map(&mapping, &of.contract))
+  if (lowering->portable || !is_for_cublas(&mapping, &of.contract))
     lower_kernel(lowering, &of);
   else
     lower_calls(lowering, &of, &mapping);
@@ -325,6 +328,6 @@ bool sx_product_key_of(sx_product_key *key, const sx_plan *plan, uint32_t task) 
   of.chooses = true;
   of.contract = sx_contract_merged(&of.contract);
   sx_product_mapping mapping;
-  return elements_of(&of.contract) > 0 && of.contract.depth.count > 0 && !is_for_kernel(&of.contract) &&
-         sx_product_map(&mapping, &of.contract) && is_long(key, &mapping, &of);
+  return elements_of(&of.contract) > 0 && of.contract.depth.count > 0 && is_for_cublas(&mapping, &of.contract) &&
+         is_long(key, &mapping, &of);
 }

@@ -190,13 +190,14 @@ static void products(void) {
       EINSUM("f32 [300]", "f32 [400]", "a,b->ab", "f32 [300 400]"),
       EINSUM("f32 [300 400]", "f32 [400]", "ab,b->a", "f32 [300]"),
       EINSUM("f32 [5000]", "f32 [5000]", "a,a->", "f32 []"),
-      EINSUM("f32 [40 64]", "f32 [50]", "ab,c->ac", "f32 [40 50]"),
+      EINSUM("f32 [400 64]", "f32 [50]", "ab,c->ac", "f32 [400 50]"),
+      EINSUM("f32 [20 40 30]", "f32 [20 40 30]", "xay,xby->bxa", "f32 [40 20 40]"),
       EINSUM("f32 [64 0]", "f32 [0 50]", "ab,bc->ac", "f32 [64 50]"),
       EINSUM("f32 [40 50]", "f32 [50 60]", "ab,bc->ac", "bf16 [40 60]"),
       EINSUM("f32 [3 3]", "f32 [3 3]", "ab,bc->ac", "f32 [3 3]"),
-      "graph \"g\"\n%0 = input {name \"field/a\"} : f32 [60 50]\n%1 = input {name \"field/b\"} : f32 [50 70]\n"
-      "%2 = slice %0 {start [3 0],end [60 50],step [2 1]} : f32 [29 50]\n%3 = reverse %1 {axis 1} : f32 [50 70]\n"
-      "%4 = einsum %2 %3 {labels \"ab,bc->ac\"} : f32 [29 70]\noutput \"y\" %4\n",
+      "graph \"g\"\n%0 = input {name \"field/a\"} : f32 [120 50]\n%1 = input {name \"field/b\"} : f32 [50 700]\n"
+      "%2 = slice %0 {start [3 0],end [120 50],step [2 1]} : f32 [59 50]\n%3 = reverse %1 {axis 1} : f32 [50 700]\n"
+      "%4 = einsum %2 %3 {labels \"ab,bc->ac\"} : f32 [59 700]\noutput \"y\" %4\n",
   };
   sexp_device *device = open_device();
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

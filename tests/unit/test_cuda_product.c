@@ -80,7 +80,10 @@ static void test_works(void **state) {
          "(8 of 64 x 50 x 40 n n f32, cuBLAS)");
   expect(EINSUM("f32 [2 260 3 64]", "f32 [2 260 3 64]", "bthd,bshd->bhts", "f32 [2 3 260 260]"), NULL,
          "(3 of 260 x 260 x 64 n t f32, cuBLAS, 2 calls)");
-  expect(EINSUM("f32 [40 64]", "f32 [50]", "ab,c->ac", "f32 [40 50]"), NULL, "lay_out (40 x 50 x 64 n t f32, cuBLAS)");
+  /* Laid out anew where it is large enough. */
+  expect(EINSUM("f32 [40 64]", "f32 [50]", "ab,c->ac", "f32 [40 50]"), NULL, "product");
+  expect(EINSUM("f32 [400 64]", "f32 [50]", "ab,c->ac", "f32 [400 50]"), NULL,
+         "lay_out (400 x 50 x 64 n t f32, cuBLAS)");
 }
 
 static void test_portable(void **state) {
