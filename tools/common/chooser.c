@@ -265,16 +265,24 @@ static int check(void *context, const sexp_need *needs, size_t n_needs, sexp_fai
   return status ? refuse(why, "E-CHOICE-001", "recorded choices cannot be taken") : 0;
 }
 
+static int give_first(tool_chooser *chooser, const sexp_choice *choice, const char **value, sexp_failure *why) {
+  return give(chooser, choice->n_values ? choice->values[0] : fixed_recompute, value, why);
+}
+
+static int look(tool_chooser *chooser, const sexp_choice *choice, const char **value, sexp_failure *why) {
+  int found = look_up(chooser, choice, value, why);
+  if (found) return found < 0;
+  chooser->n_unmeasured += choice->n_values != 1;
+  return give_first(chooser, choice, value, why);
+}
+
 static int choose(void *context, const sexp_choice *choice, const char **value, sexp_failure *why) {
   tool_chooser *chooser = context;
   choices_pins *pins = chooser->pinning->pins;
   const char *pinned = pins ? choices_pins_take(pins, choice->kind, choice->key) : NULL;
-  if (pinned) {
-    chooser->n_pinned++;
-    return give(chooser, pinned, value, why);
-  }
-  if (chooser->pinning->options.strict)
-    return give(chooser, choice->n_values ? choice->values[0] : fixed_recompute, value, why);
+  if (pinned) return give(chooser, pinned, value, why);
+  if (chooser->pinning->options.strict || chooser->portable) return give_first(chooser, choice, value, why);
+  if (chooser->looks) return look(chooser, choice, value, why);
   if (pins) choices_pins_note_measured(pins, choice->kind, choice->key);
   if (!choice->n_values) return measure_number(chooser, choice, value, why);
   if (is_kind(choice->kind, "stacking")) return choose_stacking(chooser, choice, value, why);
@@ -297,6 +305,7 @@ void tool_chooser_open(tool_chooser *chooser, tool_pinning *pinning, const sexp_
                                        .multiprocessors = facts->multiprocessors},
                             .identity = options->identity,
                             .portable = options->portable,
+                            .looks = options->looks,
                             .tool = options->tool};
   snprintf(chooser->mode, sizeof chooser->mode, "%s%s%s", options->optimize ? "" : "optimize off",
            !options->optimize && options->portable ? ", " : "", options->portable ? "portable" : "");
@@ -317,8 +326,13 @@ void tool_chooser_store_line(const tool_chooser *chooser, char *line, size_t n_l
     snprintf(line, n_line, "none: %s", chooser->unstored.message);
     return;
   }
-  snprintf(line, n_line, "%s, %zu remembered, %zu measured%s", facts.path, chooser->n_remembered, chooser->n_measured,
-           chooser->n_modelled ? ", the stacking by the cost model" : "");
+  int n = snprintf(line, n_line, "%s, %zu remembered, ", facts.path, chooser->n_remembered);
+  if (n < 0 || (size_t)n >= n_line) return;
+  if (chooser->looks)
+    snprintf(line + n, n_line - (size_t)n, "%zu that a run will measure", chooser->n_unmeasured);
+  else
+    snprintf(line + n, n_line - (size_t)n, "%zu measured%s", chooser->n_measured,
+             chooser->n_modelled ? ", the stacking by the cost model" : "");
 }
 
 void tool_chooser_free(tool_chooser *chooser) {

@@ -14,7 +14,7 @@ typedef struct tool_chooser {
   tool_pinning *pinning;
   choices_device device; /* facts of the device, borrowed from it */
   const char *identity;  /* of the training graphs */
-  bool portable;         /* no choice moves its bits */
+  bool portable, looks;  /* no choice moves its bits; nothing is measured */
   char mode[TOOL_MODE_TEXT];
   const char *tool;
   choices_executable executable;
@@ -24,13 +24,14 @@ typedef struct tool_chooser {
   choices_error unstored; /* why choices are not remembered; code "": they are */
   char **values;          /* decided; owned */
   size_t n_values, n_values_room;
-  size_t n_remembered, n_measured, n_modelled, n_pinned;
+  size_t n_remembered, n_measured, n_modelled, n_unmeasured;
   int status; /* exit status of a failure that was printed; TOOL_DONE: none was */
 } tool_chooser;
 
 typedef struct tool_chooser_options {
   const char *tool, *identity;
   bool optimize, portable;
+  bool looks; /* measures nothing: takes what is remembered, else the first candidate */
 } tool_chooser_options;
 
 /* pinning is open, with the record in force selected (tool_pinning_select). The device outlives the chooser. */

@@ -2,8 +2,30 @@
 #ifndef TOOL_ENGINE_H
 #define TOOL_ENGINE_H
 
-/* Refuses a device that this build does not have (E-DEVICE-001) and an unknown SEXPGPU_SIMD (E-ENV-001); NULL: the
- * default. */
-int tool_check_engine(const char *device, const char *simd);
+#include "../../libsexp/sexp.h"
+
+/* Of --device and the environment. */
+typedef struct tool_engine_settings {
+  const char *device;  /* "cpu", "cuda"; NULL: cpu */
+  const char *devices; /* SEXPGPU_DEVICES; NULL: 0 */
+  const char *simd;    /* SEXPGPU_SIMD; NULL: the best */
+  int64_t threads;     /* --threads; 0: all */
+  bool patterns;       /* SEXPGPU_PATTERNS */
+  bool portable;       /* --portable */
+  double memory_gib;   /* SEXPGPU_MEMORY; 0: the device's own */
+} tool_engine_settings;
+#define TOOL_ENGINE_DEFAULT \
+  { .patterns = true }
+
+bool tool_engine_is_cuda(const tool_engine_settings *settings);
+/* Refuses an unknown device (E-DEVICE-001), a malformed SEXPGPU_DEVICES (E-ENV-001), several devices (E-DEVICE-060), an unknown
+ * SEXPGPU_SIMD (E-ENV-001). */
+int tool_engine_check(const tool_engine_settings *settings);
+/* *device is NULL for the CPU. Variables that make the libraries compute otherwise than they are asked to are taken out
+ * of this process's environment, with a warning. The exit status of a failure, printed. */
+int tool_engine_open(sexp_device **device, const tool_engine_settings *settings);
+
+/* Fills the options that say what to compute with; device NULL: the CPU. */
+void tool_engine_options(sexp_run_options *options, const tool_engine_settings *settings, sexp_device *device);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "../../libchoices/choices.h"
 #include "failure.h"
+#include "format.h"
 
 #ifdef __clang__
 #define BUILD "clang " __clang_version__
@@ -36,16 +37,63 @@ static char *make_slug(const char *path, const char *base, const sexp_descriptio
   return slug;
 }
 
-char *tool_choices_make(char digest_out[CKPT_SHA256_TEXT], const char *device, const char *identity,
-                        const tool_mode *mode) {
-  const choices_object object = {device, identity, 1, mode->strict, mode->portable};
+/* A device that chooses records every kind, those without a decision too. */
+static choices_status make_record(choices_record **record, const char *identity, const tool_mode *mode) {
+  static const char *const maps[] = {"convolutions", "products"};
+  const choices_object object = {mode->device, identity, 1, mode->strict, mode->portable};
+  bool chooses = mode->cuda && !mode->portable;
+  choices_row *rows = calloc(mode->n_decisions + 1, sizeof *rows);
+  size_t n = 0;
+  if (!rows) return CHOICES_NO_MEMORY;
+  for (size_t i = 0; chooses && i < mode->n_decisions; i++) {
+    const sexp_decision *from = &mode->decisions[i];
+    const choices_kind *kind = choices_kind_find(from->kind);
+    rows[n++] = (choices_row){.kind = from->kind,
+                              .key = kind && kind->is_map ? from->key : "",
+                              .value = from->value,
+                              .is_json = kind && !kind->is_text};
+  }
+  if (chooses) rows[n++] = (choices_row){.kind = "node_gradients", .key = "", .value = "null", .is_json = true};
+  choices_status status = choices_record_make(record, &object, rows, n, maps, chooses ? 2 : 0, NULL);
+  free(rows);
+  return status;
+}
+
+char *tool_choices_make(char digest_out[CKPT_SHA256_TEXT], const char *identity, const tool_mode *mode) {
   choices_record *record = NULL;
-  if (choices_record_make(&record, &object, NULL, 0, NULL, 0, NULL) != CHOICES_OK) return NULL;
+  if (make_record(&record, identity, mode) != CHOICES_OK) return NULL;
   const char *digest = choices_record_digest(record);
   char *choices = digest ? strdup(choices_record_text(record)) : NULL;
   if (digest) snprintf(digest_out, CKPT_SHA256_TEXT, "%s", digest);
   choices_record_free(record);
   return choices;
+}
+
+static const char *decided(const tool_mode *mode, const char *kind) {
+  for (size_t i = 0; i < mode->n_decisions; i++)
+    if (strcmp(mode->decisions[i].kind, kind) == 0) return mode->decisions[i].value;
+  return "1";
+}
+
+static size_t count_decided(const tool_mode *mode, const char *kind) {
+  size_t n = 0;
+  for (size_t i = 0; i < mode->n_decisions; i++) n += strcmp(mode->decisions[i].kind, kind) == 0;
+  return n;
+}
+
+void tool_choices_line(char *line, size_t n_line, const char *digest, const tool_mode *mode) {
+  char engines[64] = "", products[64] = "";
+  if (!mode->cuda || mode->portable) {
+    snprintf(line, n_line, "none to make %s; digest %s", mode->cuda ? "under --portable" : "on a CPU", digest);
+    return;
+  }
+  size_t n_engines = count_decided(mode, "convolution"), n_products = count_decided(mode, "product");
+  if (n_engines)
+    snprintf(engines, sizeof engines, ", %zu convolution engine%s", n_engines, tool_plural((int64_t)n_engines));
+  if (n_products)
+    snprintf(products, sizeof products, ", %zu product implementation%s", n_products, tool_plural((int64_t)n_products));
+  snprintf(line, n_line, "stacking %s, recompute %s flops a byte%s%s; on %s", decided(mode, "stacking"),
+           decided(mode, "recompute"), engines, products, mode->device);
 }
 
 /* A path as records tell it, kept with the experiment; NULL: out of memory. */
@@ -111,10 +159,8 @@ int tool_experiment_init(tool_experiment *experiment, const sexp_program *progra
   const sexp_description *about = sexp_program_describe(program);
   const sexp_data_info *datas = NULL;
   size_t n_data = sexp_run_datas(run, &datas);
-  sexp_engine engine;
-  sexp_run_engine(run, &engine);
   *experiment = (tool_experiment){.path = path, .slug = slug ? strdup(slug) : make_slug(path, slug_base, about)};
-  experiment->choices = tool_choices_make(experiment->choices_digest, engine.device, about->identity, mode);
+  experiment->choices = tool_choices_make(experiment->choices_digest, about->identity, mode);
   if (!experiment->slug || !experiment->choices || !take_memory(experiment, about, n_data)) {
     tool_experiment_free(experiment);
     return tool_no_memory();
@@ -134,7 +180,7 @@ int tool_experiment_init(tool_experiment *experiment, const sexp_program *progra
                                          .n_states = about->n_states,
                                          .data = experiment->data,
                                          .n_data = n_data,
-                                         .gpus = 0,
+                                         .gpus = mode->cuda ? 1 : 0,
                                          .nodes = 1,
                                          .choices = experiment->choices,
                                          .tool_version = SEXPGPU_VERSION,

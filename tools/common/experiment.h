@@ -20,17 +20,24 @@ typedef struct tool_experiment {
   size_t n_paths;
 } tool_experiment;
 
+/* How a run is computed, for records and reports; all borrowed. */
 typedef struct tool_mode {
-  bool strict;             /* --deterministic */
-  bool portable;           /* --portable */
-  const char *determinism; /* the level and why, for reports; borrowed */
+  bool strict;                   /* --deterministic */
+  bool portable;                 /* --portable */
+  const char *device;            /* the facts that its bits rest on */
+  const char *determinism;       /* the level and why */
+  const char *store;             /* of choices: what was remembered and measured; "" or NULL: none was asked */
+  const sexp_device_facts *cuda; /* NULL: the CPU */
+  const sexp_decision *decisions;
+  size_t n_decisions;
 } tool_mode;
 
 ckpt_dtype tool_dtype(sexp_dtype dtype); /* of a parameter or state */
 
-/* The choices object of a run on a device that makes none, owned, and its digest. NULL: out of memory. */
-char *tool_choices_make(char digest_out[CKPT_SHA256_TEXT], const char *device, const char *identity,
-                        const tool_mode *mode);
+/* The choices object of a run, owned, and its digest. NULL: out of memory. */
+char *tool_choices_make(char digest_out[CKPT_SHA256_TEXT], const char *identity, const tool_mode *mode);
+/* What the run chose, in one line. */
+void tool_choices_line(char *line, size_t n_line, const char *digest, const tool_mode *mode);
 
 /* Fills everything but the position and the tensors' bytes. slug_base NULL: the stem of the file's name; slug:
  * of the run that goes on, NULL: a new one.

@@ -9,6 +9,8 @@
 #include "failure.h"
 #include "format.h"
 
+enum { LINE_TEXT = 1024 };
+
 static const char *base_name(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? slash + 1 : path;
@@ -41,16 +43,27 @@ static void say_model(FILE *to, const sexp_description *about) {
 }
 
 static void say_reproduction(FILE *to, const char *choices_digest, const tool_mode *mode) {
+  char line[LINE_TEXT];
   fprintf(to, "%-19s %s%s%s\n", "determinism", mode->determinism, mode->strict ? ", --deterministic" : "",
           mode->portable ? ", --portable" : "");
-  fprintf(to, "%-19s none to make on a CPU; digest %s\n", "choices", choices_digest);
+  tool_choices_line(line, sizeof line, choices_digest, mode);
+  fprintf(to, "%-19s %s\n", "choices", line);
 }
 
-static void say_device(FILE *to, const sexp_engine *engine) {
+static void say_device(FILE *to, const sexp_engine *engine, const tool_mode *mode) {
+  char all[32], free_bytes[32];
+  const sexp_device_facts *cuda = mode->cuda;
+  if (cuda) {
+    fprintf(to, "%-19s cuda, %s, %s free of %s; %s\n", "device", cuda->gpu, tool_bytes(free_bytes, cuda->free_bytes),
+            tool_bytes(all, cuda->total_bytes), cuda->text);
+    if (mode->store && mode->store[0]) fprintf(to, "%-19s %s\n", "store", mode->store);
+    return;
+  }
   fprintf(to, "%-19s cpu, %d thread%s, %s\n", "device", engine->threads, tool_plural(engine->threads), engine->simd);
 }
 
-static void say_machine(FILE *to, const sexp_description *about, const sexp_engine *engine, int64_t copy_bytes) {
+static void say_machine(FILE *to, const sexp_description *about, const sexp_engine *engine, const tool_mode *mode,
+                        int64_t copy_bytes) {
   char built[32], nodes[32], bytes[32], bound[32];
   fprintf(to, "%-19s %s nodes, %s after optimization, %s group%s, ", "graph", tool_grouped(built, about->n_nodes_built),
           tool_grouped(nodes, about->n_nodes), tool_grouped(bytes, about->n_groups), tool_plural(about->n_groups));
@@ -60,7 +73,7 @@ static void say_machine(FILE *to, const sexp_description *about, const sexp_engi
           tool_bytes(bound, about->step_bytes_bound), tool_bytes(nodes, about->parameter_bytes + about->state_bytes));
   if (copy_bytes) fprintf(to, "; a checkpoint's copy %s", tool_bytes(bytes, copy_bytes));
   fputc('\n', to);
-  say_device(to, engine);
+  say_device(to, engine, mode);
 }
 
 static bool is_chosen(const char *name, const char *const *evals, size_t n_evals) {
@@ -89,7 +102,7 @@ void tool_report_evaluation(FILE *to, const char *path, const sexp_program *prog
   }
   say_data(to, datas, n_datas);
   say_model(to, &held);
-  say_device(to, &engine);
+  say_device(to, &engine, mode);
   say_reproduction(to, experiment->choices_digest, mode);
   fputc('\n', to);
   fflush(to);
@@ -107,7 +120,7 @@ bool tool_report_program(tool_report *report, const tool_report_facts *facts) {
     say_model(text, about);
     say_reproduction(text, facts->choices_digest, facts->mode);
   }
-  if (machine) say_machine(machine, about, &facts->engine, facts->copy_bytes);
+  if (machine) say_machine(machine, about, &facts->engine, facts->mode, facts->copy_bytes);
   bool good = text && machine && !ferror(text) && !ferror(machine);
   if (text && fclose(text) != 0) good = false;
   if (machine && fclose(machine) != 0) good = false;

@@ -20,6 +20,7 @@ int evaluator_open(evaluator *e) {
       .choices = e->settings->choices, .strict = e->settings->strict, .evaluates = true};
   e->subject.pinning = &e->pinning;
   int status = tool_pinning_open(&e->pinning, &options, &e->credentials);
+  if (!status) status = tool_engine_open(&e->subject.device, &e->settings->engine);
   if (!status) status = tool_sink_open(&e->sink, e->settings->metrics);
   if (status) return status;
   e->seen = tool_seen_new(&e->sink);
@@ -30,6 +31,7 @@ int evaluator_open(evaluator *e) {
 
 void evaluator_close(evaluator *e) {
   subject_free(&e->subject);
+  sexp_device_close(e->subject.device);
   ckpt_json_free(e->records.json);
   tool_seen_free(e->seen);
   tool_sink_close(&e->sink);

@@ -44,10 +44,9 @@ static void say_head(const evaluator *e) {
 
 void output_begin(const evaluator *e) {
   const evaluate_settings *s = e->settings;
-  const tool_mode mode = {s->strict, false, e->subject.determinism};
   if (!s->quiet)
     tool_report_evaluation(stderr, e->subject.path, e->subject.program, e->subject.run, &e->subject.experiment,
-                           s->evals.n ? s->evals.items : NULL, s->evals.n, &mode);
+                           s->evals.n ? s->evals.items : NULL, s->evals.n, &e->subject.mode);
   if (has_table(e)) say_head(e);
 }
 
@@ -152,7 +151,7 @@ static void write_file(ckpt_json *json, const evaluator *e, const ckpt_experimen
   ckpt_json_string(json, then->identity);
 }
 
-static void write_metadata(ckpt_json *json, const evaluator *e, const tool_resume *resume, const sexp_engine *engine,
+static void write_metadata(ckpt_json *json, const evaluator *e, const tool_resume *resume,
                            const sexp_evaluated *evaluated) {
   const ckpt_experiment *then = ckpt_checkpoint_experiment(resume->checkpoint);
   ckpt_json_begin_object(json);
@@ -161,7 +160,7 @@ static void write_metadata(ckpt_json *json, const evaluator *e, const tool_resum
   ckpt_json_key(json, "choices");
   ckpt_json_raw(json, e->subject.experiment.choices);
   ckpt_json_key(json, "device");
-  ckpt_json_string(json, engine->device);
+  ckpt_json_string(json, e->subject.mode.device);
   ckpt_json_key(json, "digest");
   ckpt_json_string(json, then->digest);
   write_evals(json, e, evaluated);
@@ -172,12 +171,10 @@ static void write_metadata(ckpt_json *json, const evaluator *e, const tool_resum
 }
 
 static int record_annotation(evaluator *e, const tool_resume *resume, const sexp_evaluated *evaluated) {
-  char name[128], text[sizeof e->subject.determinism + 16];
-  sexp_engine engine;
+  char name[TOOL_LEVEL_TEXT], text[sizeof e->subject.determinism + 16];
   size_t n_bytes = 0;
   ckpt_json *json = ckpt_json_new(CKPT_JSON_LINE);
-  sexp_run_engine(e->subject.run, &engine);
-  snprintf(name, sizeof name, "evaluated offline on %s", engine.device);
+  snprintf(name, sizeof name, "evaluated offline on %s", e->subject.mode.device);
   snprintf(text, sizeof text, "determinism %s", e->subject.determinism);
   if (json) write_metadata(json, e, resume, &engine, evaluated);
   const char *written = json ? ckpt_json_text(json, &n_bytes) : NULL;

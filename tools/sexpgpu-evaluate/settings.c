@@ -15,8 +15,8 @@ static int read_table(evaluate_settings *s, int argc, char **argv, tool_list *op
       {"poll", 0, "SECONDS", NULL, TOOL_REAL, &s->poll_s, "how often a watch looks without being told; 10"},
       {"file", 'f', "FILE", NULL, TOOL_TEXT, &s->file, "evaluate with this experiment file"},
       {"root", 0, "DIR", NULL, TOOL_TEXT, &s->root, "the folder that relative data lie in; the current one"},
-      {"device", 0, "cpu", "SEXPGPU_DEVICE", TOOL_TEXT, &s->device, "the device; this version has cpu"},
-      {"threads", 't', "N", NULL, TOOL_COUNT, &s->threads, "threads; all processors by default; same bits"},
+      {"device", 'd', "DEVICE", "SEXPGPU_DEVICE", TOOL_TEXT, &s->engine.device, "cpu (the default) or cuda"},
+      {"threads", 't', "N", NULL, TOOL_COUNT, &s->engine.threads, "threads; all processors by default; same bits"},
       {"metrics", 'm', "TARGET", "SEXPGPU_METRICS", TOOL_TEXT, &s->metrics,
        "jsonl:PATH, syvain, or stdout in place of a table"},
       {"status", 0, "PATH", "SEXPGPU_STATUS", TOOL_TEXT, &s->status, "a status file, replaced as it goes"},
@@ -24,11 +24,15 @@ static int read_table(evaluate_settings *s, int argc, char **argv, tool_list *op
        "take a record's choices: a checkpoint, a file, -; or fresh"},
       {"deterministic", 0, NULL, "SEXPGPU_DETERMINISTIC", TOOL_FLAG, &s->strict,
        "measure no choice (a CPU never does); recorded"},
+      {"portable", 0, NULL, NULL, TOOL_FLAG, &s->engine.portable, "the CPU's bits, on any device; recorded"},
       {"quiet", 'q', NULL, NULL, TOOL_FLAG, &s->quiet, "no report, no words but errors"},
       {"verbose", 'v', NULL, NULL, TOOL_FLAG, &s->verbose, "also what is left out because it is recorded"},
       {NULL, 0, NULL, "SEXPGPU_EVAL_LIMIT", TOOL_COUNT, &s->eval_limit, NULL},
       {NULL, 0, NULL, "SEXPGPU_OPTIMIZE", TOOL_BOOLEAN, &s->optimize, NULL},
-      {NULL, 0, NULL, "SEXPGPU_SIMD", TOOL_TEXT, &s->simd, NULL},
+      {NULL, 0, NULL, "SEXPGPU_DEVICES", TOOL_TEXT, &s->engine.devices, NULL},
+      {NULL, 0, NULL, "SEXPGPU_PATTERNS", TOOL_BOOLEAN, &s->engine.patterns, NULL},
+      {NULL, 0, NULL, "SEXPGPU_MEMORY", TOOL_REAL, &s->engine.memory_gib, NULL},
+      {NULL, 0, NULL, "SEXPGPU_SIMD", TOOL_TEXT, &s->engine.simd, NULL},
   };
   const tool_usage usage = {"sexpgpu-evaluate", "CHECKPOINT|LOCATION",
                             "Runs the evaluations of a run from its checkpoints.", table,
@@ -61,7 +65,7 @@ static bool read_range(evaluate_settings *s) {
 }
 
 static int check(evaluate_settings *s) {
-  int status = tool_check_engine(s->device, s->simd);
+  int status = tool_engine_check(&s->engine);
   if (status) return status;
   if (s->range && !read_range(s))
     return tool_fail(TOOL_INPUT, TOOL_E_ENV_OPTION, "--steps: found \"%s\", expected A..B, A.., ..B or N", s->range);
@@ -72,7 +76,7 @@ static int check(evaluate_settings *s) {
 }
 
 int evaluate_settings_read(evaluate_settings *settings, int argc, char **argv, bool *exit_now) {
-  *settings = (evaluate_settings){.last = INT64_MAX, .poll_s = 10, .eval_limit = 10000000, .optimize = true};
+  *settings = (evaluate_settings){.last = INT64_MAX, .poll_s = 10, .eval_limit = 10000000, .optimize = true, .engine = TOOL_ENGINE_DEFAULT};
   tool_list operands = {0};
   int status = read_table(settings, argc, argv, &operands, exit_now);
   if (!status && !*exit_now && operands.n != 1)

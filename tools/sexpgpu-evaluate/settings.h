@@ -2,14 +2,16 @@
 #ifndef EVALUATE_SETTINGS_H
 #define EVALUATE_SETTINGS_H
 
+#include "../common/engine.h"
 #include "../common/settings.h"
 
 typedef struct evaluate_settings {
   const char *place; /* a checkpoint or a location */
-  const char *file, *root, *device, *metrics, *status, *range, *simd, *choices;
+  tool_engine_settings engine;
+  const char *file, *root, *metrics, *status, *range, *choices;
   tool_list evals;
   int64_t first, last; /* of range: steps, inclusive */
-  int64_t threads, eval_limit;
+  int64_t eval_limit;
   double poll_s;
   bool watch, strict, quiet, verbose, optimize;
 } evaluate_settings;

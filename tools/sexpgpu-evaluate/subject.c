@@ -84,14 +84,15 @@ static int load(subject *s, const evaluate_settings *settings) {
   if (sexp_program_describe(s->program)->n_evals == 0)
     return tool_fail(TOOL_INPUT, TOOL_E_EVALUATE_NOTHING, "%s: run %s has no evaluation", s->path,
                      sexp_program_describe(s->program)->run);
-  options.threads = (int)(settings->threads > 1024 ? 1024 : settings->threads);
-  options.simd = settings->simd;
+  tool_engine_options(&options, &settings->engine, s->device);
+  if (s->device) options.chooser = &s->chooser.calls;
   options.evaluations_only = true;
   options.evaluations = settings->evals.n ? settings->evals.items : NULL;
   options.n_evaluations = settings->evals.n;
   sexp_status status = sexp_run_new(&s->run, &s->messages, s->program, &options, &host);
   tool_kept_settle(s->kept);
-  return status == SEXP_OK ? TOOL_DONE : tool_fail_sexp(status, s->messages);
+  if (status == SEXP_OK) return TOOL_DONE;
+  return s->chooser.status ? s->chooser.status : tool_fail_sexp(status, s->messages);
 }
 
 /* The run's slug; with another file that file's digits after it, so that its values are not taken for the run's. */
@@ -108,34 +109,79 @@ static int name_it(subject *s, const ckpt_experiment *then, const evaluate_setti
 }
 
 static int describe(subject *s, const ckpt_experiment *then, const evaluate_settings *settings) {
-  tool_mode mode = {settings->strict, false, NULL};
+  s->mode.n_decisions = s->device ? sexp_run_decisions(s->run, &s->mode.decisions) : 0;
   int status = name_it(s, then, settings);
-  if (!status) status = tool_experiment_init(&s->experiment, s->program, s->run, s->path, NULL, s->slug, &mode);
+  if (!status) status = tool_experiment_init(&s->experiment, s->program, s->run, s->path, NULL, s->slug, &s->mode);
   if (status) return status;
   for (size_t i = 0; i < s->experiment.record.n_parameters; i++) s->experiment.parameters[i].load = NULL;
   return TOOL_DONE;
 }
 
-/* On a CPU nothing is chosen: the values repeat where the checkpoint's choices are a CPU's too. A record that was asked
- * for stands in the place of the checkpoint's. */
-static int judge(subject *s, const ckpt_experiment *then) {
-  sexp_engine here;
-  if (s->pinning->record) {
-    int status = tool_pinning_take(s->pinning, SEXP_DEVICE_CPU, sexp_program_describe(s->program)->identity, NULL);
-    snprintf(s->determinism, sizeof s->determinism, "%s", s->pinning->determinism);
-    return status;
-  }
+/* ---- choices ---- */
+
+/* The facts that the checkpoint's choices were made on, owned; NULL: it records none, or memory is out. */
+static char *device_then(const ckpt_experiment *then) {
   json_t *choices = then->choices ? json_loads(then->choices, 0, NULL) : NULL;
   const char *device = json_string_value(json_object_get(choices, "device"));
-  sexp_run_engine(s->run, &here);
-  if (device && strcmp(device, here.device) == 0)
-    snprintf(s->determinism, sizeof s->determinism, "2: any CPU repeats these bits with no record (numerics 1)");
-  else if (device)
-    snprintf(s->determinism, sizeof s->determinism, "3: the checkpoint's choices are of %s, this is %s", device,
-             here.device);
-  else
-    snprintf(s->determinism, sizeof s->determinism, "3: the checkpoint records no choices, this is %s", here.device);
+  char *text = device ? strdup(device) : NULL;
   json_decref(choices);
+  return text;
+}
+
+/* Where bits rest on the version of the numerics alone, any device has them. */
+static const char *numerics_of(const char *facts) { return facts ? strstr(facts, ", numerics ") : NULL; }
+
+/* Facts of several devices begin with those of one. */
+static bool is_kind(const char *then, const char *here) {
+  return then && strncmp(then, here, strlen(here)) == 0 && (!then[strlen(here)] || then[strlen(here)] == ',');
+}
+
+/* On its kind of device the checkpoint's choices are taken, where no others were asked for; elsewhere the device
+ * chooses. */
+static int open_choices(subject *s, const ckpt_experiment *then, const evaluate_settings *settings) {
+  const tool_chooser_options options = {.tool = "sexpgpu-evaluate " SEXPGPU_VERSION,
+                                        .identity = sexp_program_describe(s->program)->identity,
+                                        .optimize = settings->optimize,
+                                        .portable = settings->engine.portable};
+  s->mode = (tool_mode){.strict = settings->strict,
+                        .portable = settings->engine.portable,
+                        .device = SEXP_DEVICE_CPU,
+                        .determinism = s->determinism,
+                        .store = s->store};
+  if (!s->device) return TOOL_DONE;
+  char *recorded = device_then(then);
+  tool_chooser_open(&s->chooser, s->pinning, s->device, &options);
+  s->mode.device = s->chooser.device.device;
+  s->mode.cuda = sexp_device_describe(s->device);
+  bool takes = !settings->engine.portable && is_kind(recorded, s->mode.device);
+  free(recorded);
+  return tool_pinning_select(s->pinning, takes ? then->choices : NULL);
+}
+
+/* The values repeat where the checkpoint's choices are those of this kind of device. A record that was asked for stands
+ * in the place of the checkpoint's. */
+static int judge(subject *s, const ckpt_experiment *then) {
+  const tool_pinning *pinning = s->pinning;
+  int status = TOOL_DONE;
+  if (s->device) {
+    tool_chooser_judge(&s->chooser);
+    tool_chooser_store_line(&s->chooser, s->store, sizeof s->store);
+  } else if (pinning->record) {
+    status = tool_pinning_take(s->pinning, SEXP_DEVICE_CPU, sexp_program_describe(s->program)->identity, NULL);
+  }
+  bool settled = pinning->taken || (s->device && pinning->options.strict && !s->mode.portable);
+  if (settled) snprintf(s->determinism, sizeof s->determinism, "%s", pinning->determinism);
+  if (settled || status) return status;
+  char *recorded = device_then(then);
+  const char *before = numerics_of(recorded), *now = numerics_of(s->mode.device);
+  if (before && now && strcmp(before, now) == 0)
+    snprintf(s->determinism, sizeof s->determinism, "2: any CPU repeats these bits with no record (numerics 1)");
+  else if (recorded)
+    snprintf(s->determinism, sizeof s->determinism, "3: the checkpoint's choices are of %s, this is %s", recorded,
+             s->mode.device);
+  else
+    snprintf(s->determinism, sizeof s->determinism, "3: the checkpoint records no choices, this is %s", s->mode.device);
+  free(recorded);
   return TOOL_DONE;
 }
 
@@ -145,6 +191,7 @@ static int make(subject *s, const tool_resume *resume, const evaluate_settings *
   if (!status) status = take_knobs(s, then);
   if (!status) status = compile(s, then, settings);
   if (!status && !settings->file) status = tool_resume_check_program(resume, s->program, s->path);
+  if (!status) status = open_choices(s, then, settings);
   if (!status) status = load(s, settings);
   if (!status) status = describe(s, then, settings);
   if (!status && !settings->file) status = tool_resume_check_data(resume, &s->experiment);
@@ -173,6 +220,7 @@ int subject_prepare(subject *s, bool *anew, const tool_resume *resume, const eva
 void subject_free(subject *s) {
   tool_experiment_free(&s->experiment);
   sexp_run_free(s->run);
+  tool_chooser_free(&s->chooser);
   sexp_program_free(s->program);
   sexp_messages_free(s->messages);
   tool_kept_free(s->kept);
@@ -182,6 +230,7 @@ void subject_free(subject *s) {
   free(s->path);
   tool_credentials *credentials = s->files.credentials;
   tool_pinning *pinning = s->pinning;
+  sexp_device *device = s->device;
   tool_files_free(&s->files);
-  *s = (subject){.pinning = pinning, .files = {.credentials = credentials}};
+  *s = (subject){.pinning = pinning, .device = device, .files = {.credentials = credentials}};
 }

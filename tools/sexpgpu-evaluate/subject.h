@@ -3,6 +3,7 @@
 #ifndef EVALUATE_SUBJECT_H
 #define EVALUATE_SUBJECT_H
 
+#include "../common/chooser.h"
 #include "../common/experiment.h"
 #include "../common/host.h"
 #include "../common/kept.h"
@@ -18,6 +19,7 @@ typedef struct subject {
   size_t n_sets;
   int64_t steps, eval_every; /* recorded overrides; 0: none */
   tool_pinning *pinning;     /* borrowed; stays, as the credentials do */
+  sexp_device *device;       /* borrowed; stays; NULL: the CPU */
   tool_files files;          /* its credentials stay from one experiment to the next */
   tool_recorded *recorded;
   tool_kept *kept;
@@ -26,7 +28,10 @@ typedef struct subject {
   sexp_run *run;
   tool_experiment experiment;
   char slug[256];
+  tool_chooser chooser; /* of the device */
+  tool_mode mode;
   char determinism[TOOL_LEVEL_TEXT]; /* the level and why */
+  char store[TOOL_LEVEL_TEXT];       /* what the report says of the store of choices */
 } subject;
 
 /* Makes it that of the checkpoint at hand, if it is not. *anew: it was made now. The exit status of a failure, printed:

@@ -2,6 +2,7 @@
 #ifndef EXPLANATION_H
 #define EXPLANATION_H
 
+#include "../common/chooser.h"
 #include "../common/experiment.h"
 #include "../common/host.h"
 #include "../common/kept.h"
@@ -17,6 +18,10 @@ typedef struct explanation {
   sexp_program *program;
   sexp_messages *messages;
   tool_pinning pinning;
+  sexp_device *device; /* NULL: the CPU */
+  sexp_run *run;       /* on the device, made ready alone */
+  tool_chooser chooser;
+  char store[TOOL_LEVEL_TEXT];
   tool_mode mode;
   sexp_engine engine; /* of the run that is explained */
   char *choices;      /* its choices object */

@@ -191,7 +191,7 @@ static void write_step(ckpt_json *json, const sexp_description *about) {
 
 static void write_choices(ckpt_json *json, const explanation *e) {
   begin(json, "device", false);
-  text(json, "name", e->engine.device);
+  text(json, "name", e->mode.device);
   text(json, "simd", e->engine.simd);
   number(json, "threads", e->engine.threads);
   ckpt_json_end_object(json);

@@ -36,20 +36,52 @@ static int open_choices(explanation *e) {
   return tool_pinning_open(&e->pinning, &options, &e->credentials);
 }
 
-/* The device, the level and the choices of the run. */
-static int choose(explanation *e) {
-  const explain_settings *s = e->settings;
-  const char *identity = sexp_program_describe(e->program)->identity;
+static int choose_on_cpu(explanation *e) {
+  const tool_engine_settings *s = &e->settings->engine;
   sexp_processor cpu;
   sexp_processor_look(&cpu);
   e->engine = (sexp_engine){.device = SEXP_DEVICE_CPU,
                             .simd = s->simd ? s->simd : cpu.simd,
                             .threads = s->threads ? (int)(s->threads > 1024 ? 1024 : s->threads) : cpu.threads};
-  int status = tool_pinning_take(&e->pinning, e->engine.device, identity, NULL);
+  e->mode.device = SEXP_DEVICE_CPU;
+  return tool_pinning_take(&e->pinning, SEXP_DEVICE_CPU, sexp_program_describe(e->program)->identity, NULL);
+}
+
+/* What a device would choose is what it remembers; the run is made ready for that, and not started. */
+static int choose_on_device(explanation *e) {
+  const explain_settings *s = e->settings;
+  const tool_chooser_options options = {.tool = "sexpgpu-explain " SEXPGPU_VERSION,
+                                        .identity = sexp_program_describe(e->program)->identity,
+                                        .optimize = s->selection.optimize,
+                                        .portable = s->engine.portable,
+                                        .looks = true};
+  sexp_run_options run_options = SEXP_RUN_OPTIONS_DEFAULT;
+  int status = tool_pinning_select(&e->pinning, NULL);
+  tool_chooser_open(&e->chooser, &e->pinning, e->device, &options);
+  tool_engine_options(&run_options, &s->engine, e->device);
+  run_options.chooser = &e->chooser.calls;
+  sexp_status made = status ? SEXP_INPUT : sexp_run_new(&e->run, &e->messages, e->program, &run_options, &e->host);
+  if (status) return status;
+  if (made != SEXP_OK) return e->chooser.status ? e->chooser.status : tool_fail_sexp(made, e->messages);
+  tool_chooser_judge(&e->chooser);
+  tool_chooser_store_line(&e->chooser, e->store, sizeof e->store);
+  sexp_run_engine(e->run, &e->engine);
+  e->mode.device = e->chooser.device.device;
+  e->mode.cuda = sexp_device_describe(e->device);
+  e->mode.store = e->store;
+  e->mode.n_decisions = sexp_run_decisions(e->run, &e->mode.decisions);
+  return TOOL_DONE;
+}
+
+/* The device, the level and the choices of the run. */
+static int choose(explanation *e) {
+  const explain_settings *s = e->settings;
+  e->mode = (tool_mode){.strict = s->strict, .portable = s->engine.portable, .determinism = e->pinning.determinism};
+  int status = tool_engine_open(&e->device, &s->engine);
+  if (!status) status = e->device ? choose_on_device(e) : choose_on_cpu(e);
   if (status == TOOL_CHOICE && s->json && e->pinning.pins) puts(choices_pins_refusal_json(e->pinning.pins));
   if (status) return status;
-  e->mode = (tool_mode){s->strict, s->portable, e->pinning.determinism};
-  e->choices = tool_choices_make(e->choices_digest, e->engine.device, identity, &e->mode);
+  e->choices = tool_choices_make(e->choices_digest, sexp_program_describe(e->program)->identity, &e->mode);
   return e->choices ? TOOL_DONE : tool_no_memory();
 }
 
@@ -101,12 +133,17 @@ static int explain(explanation *e) {
   int status = TOOL_DONE;
   tool_credentials_read(&e->credentials);
   if ((status = open_choices(e)) || (status = open_host(e)) || (status = compile(e))) return status;
-  if ((status = choose(e)) || (status = tool_report_fits(e->program, e->settings->memory_gib, false, 0))) return status;
+  if ((status = choose(e))) return status;
+  double allowed_gib = e->device ? 0 : e->settings->engine.memory_gib; /* a device fits its plans to the memory itself */
+  if ((status = tool_report_fits(e->program, allowed_gib, false, 0))) return status;
   return print(e);
 }
 
 static void release(explanation *e) {
   free(e->choices);
+  sexp_run_free(e->run);
+  sexp_device_close(e->device);
+  if (e->device) tool_chooser_free(&e->chooser);
   sexp_program_free(e->program);
   sexp_messages_free(e->messages);
   tool_kept_free(e->kept);

@@ -22,19 +22,20 @@ static int read_table(explain_settings *s, int argc, char **argv, tool_list *ope
        "evaluations every N steps instead of the file's"},
       {"diagnostics", 0, "GLOB", "SEXPGPU_DIAGNOSTICS", TOOL_LIST, &s->selection.diagnostics,
        "probes instead of the file's; may be given again"},
-      {"device", 0, "cpu", "SEXPGPU_DEVICE", TOOL_TEXT, &s->device, "the device; this version has cpu"},
-      {"threads", 't', "N", NULL, TOOL_COUNT, &s->threads, "threads of the run; all processors by default"},
+      {"device", 'd', "DEVICE", "SEXPGPU_DEVICE", TOOL_TEXT, &s->engine.device, "cpu (the default) or cuda"},
+      {"threads", 't', "N", NULL, TOOL_COUNT, &s->engine.threads, "threads of the run; all processors by default"},
       {"choices", 0, "RECORD", "SEXPGPU_CHOICES", TOOL_TEXT, &s->choices,
        "pinned to recorded choices: a file, - or fresh"},
       {"deterministic", 0, NULL, "SEXPGPU_DETERMINISTIC", TOOL_FLAG, &s->strict, "of a run that measures no choice"},
-      {"portable", 0, NULL, NULL, TOOL_FLAG, &s->portable, "of a run with the bits of numerics 1"},
+      {"portable", 0, NULL, NULL, TOOL_FLAG, &s->engine.portable, "of a run with the bits of numerics 1"},
       {NULL, 0, NULL, "SEXPGPU_EVAL_LIMIT", TOOL_COUNT, &s->selection.eval_limit, NULL},
-      {NULL, 0, NULL, "SEXPGPU_MEMORY", TOOL_REAL, &s->memory_gib, NULL},
+      {NULL, 0, NULL, "SEXPGPU_MEMORY", TOOL_REAL, &s->engine.memory_gib, NULL},
       {NULL, 0, NULL, "SEXPGPU_EXPLAIN", TOOL_TEXT, &s->explain_what, NULL},
       {NULL, 0, NULL, "SEXPGPU_OPTIMIZE", TOOL_BOOLEAN, &s->selection.optimize, NULL},
-      {NULL, 0, NULL, "SEXPGPU_SIMD", TOOL_TEXT, &s->simd, NULL},
+      {NULL, 0, NULL, "SEXPGPU_DEVICES", TOOL_TEXT, &s->engine.devices, NULL},
+      {NULL, 0, NULL, "SEXPGPU_PATTERNS", TOOL_BOOLEAN, &s->engine.patterns, NULL},
+      {NULL, 0, NULL, "SEXPGPU_SIMD", TOOL_TEXT, &s->engine.simd, NULL},
       {NULL, 0, NULL, "SEXPGPU_NODE_GRADIENTS", TOOL_TEXT, &s->node_gradients, NULL},
-      {NULL, 0, NULL, "SEXPGPU_DEVICES", TOOL_LATER, NULL, "several GPUs are not part of this version"},
       {NULL, 0, NULL, "SEXPGPU_NODES", TOOL_LATER, NULL, "several nodes are not part of this version"},
       {NULL, 0, NULL, "SEXPGPU_NODE_RANK", TOOL_LATER, NULL, "several nodes are not part of this version"},
       {NULL, 0, NULL, "SEXPGPU_RENDEZVOUS", TOOL_LATER, NULL, "several nodes are not part of this version"},
@@ -54,8 +55,8 @@ static int check_level(const char *simd) {
 }
 
 static int check(explain_settings *s) {
-  int status = tool_check_engine(s->device, s->simd);
-  if (!status) status = check_level(s->simd);
+  int status = tool_engine_check(&s->engine);
+  if (!status) status = check_level(s->engine.simd);
   if (status) return status;
   if (s->explain_what && strcmp(s->explain_what, "kernels") != 0)
     return tool_fail(TOOL_INPUT, TOOL_E_ENV_VALUE, "SEXPGPU_EXPLAIN: found \"%s\", expected kernels", s->explain_what);
@@ -70,7 +71,7 @@ static int check(explain_settings *s) {
 }
 
 int explain_settings_read(explain_settings *settings, int argc, char **argv, bool *exit_now) {
-  *settings = (explain_settings){.selection = TOOL_SELECTION_DEFAULT};
+  *settings = (explain_settings){.selection = TOOL_SELECTION_DEFAULT, .engine = TOOL_ENGINE_DEFAULT};
   tool_list operands = {0};
   int status = read_table(settings, argc, argv, &operands, exit_now);
   if (!status && !*exit_now) status = tool_selection_take_file(&settings->selection, &operands);

@@ -2,15 +2,15 @@
 #ifndef EXPLAIN_SETTINGS_H
 #define EXPLAIN_SETTINGS_H
 
+#include "../common/engine.h"
 #include "../common/selection.h"
 
 typedef struct explain_settings {
   tool_selection selection;
-  const char *after, *device, *simd, *choices, *node_gradients, *explain_what;
-  int64_t threads;
-  double memory_gib;
+  tool_engine_settings engine;
+  const char *after, *choices, *node_gradients, *explain_what;
   bool report, ir, plan, json, dot; /* one of them, or after; report where none was asked for */
-  bool strict, portable;
+  bool strict;
 } explain_settings;
 
 /* Reads flags and environment. *exit_now: --help or --version was answered. The exit status of an error. */

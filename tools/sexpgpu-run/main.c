@@ -24,21 +24,31 @@ static int compile(training *t) {
 
 static int check_memory(const training *t) {
   bool twice = t->settings->digest_nodes_at > 0;
-  return tool_report_fits(t->program, t->settings->memory_gib, twice, checkpoints_copy_bytes(t));
+  if (t->device) return TOOL_DONE; /* a device fits its plans to the memory itself */
+  return tool_report_fits(t->program, t->settings->engine.memory_gib, twice, checkpoints_copy_bytes(t));
+}
+
+/* What a device chose, and the level that follows. */
+static void judge(training *t) {
+  tool_chooser_judge(&t->chooser);
+  tool_chooser_store_line(&t->chooser, t->store, sizeof t->store);
+  t->mode.n_decisions = sexp_run_decisions(t->run, &t->mode.decisions);
 }
 
 static int load(training *t) {
   const run_settings *s = t->settings;
   sexp_run_options options = SEXP_RUN_OPTIONS_DEFAULT;
-  options.threads = (int)(s->threads > 1024 ? 1024 : s->threads);
-  options.simd = s->simd;
+  tool_engine_options(&options, &s->engine, t->device);
+  if (t->device) options.chooser = &t->chooser.calls;
   options.digest_every = s->digest_every;
   options.digest_nodes_at = s->digest_nodes_at;
   if (t->resume.checkpoint) options.start = &t->resume.start;
   tool_status_set(&t->status, "loading");
   sexp_status status = sexp_run_new(&t->run, &t->messages, t->program, &options, &t->host);
   tool_kept_settle(t->kept);
-  return status == SEXP_OK ? TOOL_DONE : tool_fail_sexp(status, t->messages);
+  if (status != SEXP_OK) return t->chooser.status ? t->chooser.status : tool_fail_sexp(status, t->messages);
+  if (t->device) judge(t);
+  return TOOL_DONE;
 }
 
 /* What killed writers left, as far as it can be found out: a place that tells nothing of it can be written all the
@@ -77,10 +87,27 @@ static int open_choices(training *t) {
   return tool_pinning_open(&t->pinning, &options, &t->credentials);
 }
 
+/* A device's choices are taken as the run is made; a CPU has none. */
 static int pin(training *t) {
+  const run_settings *s = t->settings;
   const char *before = t->resume.checkpoint ? ckpt_checkpoint_experiment(t->resume.checkpoint)->choices : NULL;
+  const char *identity = sexp_program_describe(t->program)->identity;
   t->mode.determinism = t->pinning.determinism;
-  return tool_pinning_take(&t->pinning, SEXP_DEVICE_CPU, sexp_program_describe(t->program)->identity, before);
+  t->mode.device = SEXP_DEVICE_CPU;
+  int status = tool_engine_open(&t->device, &s->engine);
+  if (status) return status;
+  if (!t->device) return tool_pinning_take(&t->pinning, SEXP_DEVICE_CPU, identity, before);
+  const tool_chooser_options options = {.tool = "sexpgpu-run " SEXPGPU_VERSION,
+                                        .identity = identity,
+                                        .optimize = s->selection.optimize,
+                                        .portable = s->engine.portable,
+                                        .looks = s->explain};
+  status = tool_pinning_select(&t->pinning, before);
+  tool_chooser_open(&t->chooser, &t->pinning, t->device, &options);
+  t->mode.device = t->chooser.device.device;
+  t->mode.cuda = sexp_device_describe(t->device);
+  t->mode.store = t->store;
+  return status;
 }
 
 static int check_checkpoint(const training *t) {
@@ -117,10 +144,10 @@ static void print_report(training *t) {
 }
 
 static int announce_run(training *t) {
-  size_t room = 128 + strlen(t->experiment.choices);
+  size_t room = 128 + strlen(t->experiment.choices) + strlen(t->mode.device);
   char *metadata = malloc(room);
   if (!metadata) return tool_no_memory();
-  snprintf(metadata, room, "{\"choices\": %s, \"device\": \"%s\"}", t->experiment.choices, SEXP_DEVICE_CPU);
+  snprintf(metadata, room, "{\"choices\": %s, \"device\": \"%s\"}", t->experiment.choices, t->mode.device);
   int status = tool_record_manifest(&t->records, &t->experiment.record);
   if (!status) status = tool_record_annotation(&t->records, "lowering", 0, t->report.text, metadata);
   free(metadata);
@@ -187,6 +214,8 @@ static void release(training *t) {
   tool_sink_close(&t->sink);
   ckpt_location_close(t->location);
   sexp_run_free(t->run);
+  sexp_device_close(t->device);
+  if (t->device) tool_chooser_free(&t->chooser);
   sexp_program_free(t->program);
   sexp_messages_free(t->messages);
   tool_kept_free(t->kept);
@@ -203,7 +232,7 @@ int main(int argc, char **argv) {
   int status = run_settings_read(&settings, argc, argv, &exit_now);
   if (!status && !exit_now) {
     training t = {.settings = &settings,
-                  .mode = {settings.strict, settings.portable, NULL},
+                  .mode = {.strict = settings.strict, .portable = settings.engine.portable},
                   .sink = {.fd = -1},
                   .last_checkpoint_step = -1};
     tool_credentials_read(&t.credentials);

@@ -14,8 +14,8 @@ static int read_table(run_settings *s, int argc, char **argv, tool_list *operand
       {"steps", 'n', "N", NULL, TOOL_COUNT, &s->selection.steps, "train N steps instead of the file's"},
       {"eval-every", 0, "N", NULL, TOOL_COUNT, &s->selection.eval_every,
        "evaluate every N steps instead of the file's"},
-      {"device", 0, "cpu", "SEXPGPU_DEVICE", TOOL_TEXT, &s->device, "the device; this version has cpu"},
-      {"threads", 't', "N", NULL, TOOL_COUNT, &s->threads, "threads; all processors by default; same bits"},
+      {"device", 'd', "DEVICE", "SEXPGPU_DEVICE", TOOL_TEXT, &s->engine.device, "cpu (the default) or cuda"},
+      {"threads", 't', "N", NULL, TOOL_COUNT, &s->engine.threads, "threads; all processors by default; same bits"},
       {"metrics", 'm', "TARGET", "SEXPGPU_METRICS", TOOL_TEXT, &s->metrics,
        "jsonl:PATH, stdout or syvain; nowhere by default"},
       {"status", 0, "PATH", "SEXPGPU_STATUS", TOOL_TEXT, &s->status, "a status file, replaced as the run goes"},
@@ -27,7 +27,7 @@ static int read_table(run_settings *s, int argc, char **argv, tool_list *operand
        "take a record's choices: a checkpoint, a file, -; or fresh"},
       {"deterministic", 0, NULL, "SEXPGPU_DETERMINISTIC", TOOL_FLAG, &s->strict,
        "measure no choice (a CPU run never does); recorded"},
-      {"portable", 0, NULL, NULL, TOOL_FLAG, &s->portable, "the bits of numerics 1 (a CPU run's always); recorded"},
+      {"portable", 0, NULL, NULL, TOOL_FLAG, &s->engine.portable, "the CPU's bits, on any device; recorded"},
       {"diagnostics", 0, "GLOB", "SEXPGPU_DIAGNOSTICS", TOOL_LIST, &s->selection.diagnostics,
        "probes to log instead of the file's; may be given again"},
       {"digest", 0, "every=N", NULL, TOOL_EVERY, &s->digest_every,
@@ -38,11 +38,12 @@ static int read_table(run_settings *s, int argc, char **argv, tool_list *operand
       {"verbose", 'v', NULL, NULL, TOOL_FLAG, &s->verbose, "the report with every product and convolution"},
       {NULL, 0, NULL, "SEXPGPU_RUN_SLUG", TOOL_TEXT, &s->slug, NULL},
       {NULL, 0, NULL, "SEXPGPU_EVAL_LIMIT", TOOL_COUNT, &s->selection.eval_limit, NULL},
-      {NULL, 0, NULL, "SEXPGPU_MEMORY", TOOL_REAL, &s->memory_gib, NULL},
+      {NULL, 0, NULL, "SEXPGPU_MEMORY", TOOL_REAL, &s->engine.memory_gib, NULL},
       {NULL, 0, NULL, "SEXPGPU_EXPLAIN", TOOL_TEXT, &s->explain_what, NULL},
       {NULL, 0, NULL, "SEXPGPU_OPTIMIZE", TOOL_BOOLEAN, &s->selection.optimize, NULL},
-      {NULL, 0, NULL, "SEXPGPU_SIMD", TOOL_TEXT, &s->simd, NULL},
-      {NULL, 0, NULL, "SEXPGPU_DEVICES", TOOL_LATER, NULL, "several GPUs are not part of this version"},
+      {NULL, 0, NULL, "SEXPGPU_DEVICES", TOOL_TEXT, &s->engine.devices, NULL},
+      {NULL, 0, NULL, "SEXPGPU_PATTERNS", TOOL_BOOLEAN, &s->engine.patterns, NULL},
+      {NULL, 0, NULL, "SEXPGPU_SIMD", TOOL_TEXT, &s->engine.simd, NULL},
       {NULL, 0, NULL, "SEXPGPU_NODES", TOOL_LATER, NULL, "several nodes are not part of this version"},
       {NULL, 0, NULL, "SEXPGPU_NODE_RANK", TOOL_LATER, NULL, "several nodes are not part of this version"},
       {NULL, 0, NULL, "SEXPGPU_RENDEZVOUS", TOOL_LATER, NULL, "several nodes are not part of this version"},
@@ -54,7 +55,7 @@ static int read_table(run_settings *s, int argc, char **argv, tool_list *operand
 }
 
 static int check(const run_settings *s) {
-  int status = tool_check_engine(s->device, s->simd);
+  int status = tool_engine_check(&s->engine);
   if (status) return status;
   if (s->explain_what && strcmp(s->explain_what, "kernels") != 0)
     return tool_fail(TOOL_INPUT, TOOL_E_ENV_VALUE, "SEXPGPU_EXPLAIN: found \"%s\", expected kernels", s->explain_what);
@@ -62,7 +63,7 @@ static int check(const run_settings *s) {
 }
 
 int run_settings_read(run_settings *settings, int argc, char **argv, bool *exit_now) {
-  *settings = (run_settings){.selection = TOOL_SELECTION_DEFAULT};
+  *settings = (run_settings){.selection = TOOL_SELECTION_DEFAULT, .engine = TOOL_ENGINE_DEFAULT};
   tool_list operands = {0};
   int status = read_table(settings, argc, argv, &operands, exit_now);
   if (!status && !*exit_now) status = tool_selection_take_file(&settings->selection, &operands);

@@ -29,6 +29,13 @@ static int record_step(training *t, const sexp_step *step) {
   return status;
 }
 
+/* In the words of the line that a person or a script looks for. */
+static void say_memory(training *t, const sexp_step *step) {
+  if (!step->memory_failed) return;
+  tool_progress_clear(&t->progress);
+  fprintf(stderr, "memory: allocation failed (%s); unstacked from step %" PRId64 "\n", step->memory_failed, step->step);
+}
+
 static void show_step(training *t, const sexp_step *step) {
   int64_t records = records_done(t);
   t->status.step = step->step;
@@ -94,6 +101,7 @@ static int fail_step(training *t, sexp_status why) {
 
 /* The last step's checkpoint is the one that the run leaves behind: nothing goes on beside it. */
 static int after_step(training *t, const sexp_step *step) {
+  say_memory(t, step);
   bool due = step->checkpoint && t->location && step->step < sexp_program_describe(t->program)->steps;
   int status = record_step(t, step);
   if (!status) status = checkpoints_poll(t, step->step);

@@ -2,6 +2,7 @@
 #ifndef RUN_TRAIN_H
 #define RUN_TRAIN_H
 
+#include "../common/chooser.h"
 #include "../common/credentials.h"
 #include "../common/experiment.h"
 #include "../common/host.h"
@@ -20,6 +21,9 @@ typedef struct training {
   const run_settings *settings;
   tool_mode mode;
   tool_pinning pinning;
+  sexp_device *device; /* NULL: the CPU */
+  tool_chooser chooser;
+  char store[TOOL_LEVEL_TEXT]; /* what the report says of the store of choices */
   tool_credentials credentials;
   tool_files files;
   tool_kept *kept;
