@@ -273,7 +273,7 @@ def checks_every_variable(folder):
     found = look(folder, env=good, status=0)
     expect_finding(found, "environment", "ok", ", ".join(sorted(good)))
     expect(found["environment"]["facts"]["set"] == sorted(good), found["environment"])
-    for name, value in (("SEXPGPU_DEVICE", "cuda"), ("SEXPGPU_METRICS", "jsonl:"), ("SEXPGPU_METRICS", "csv:a"), ("SEXPGPU_MEMORY", "-1"),
+    for name, value in (("SEXPGPU_DEVICE", "tpu"), ("SEXPGPU_METRICS", "jsonl:"), ("SEXPGPU_METRICS", "csv:a"), ("SEXPGPU_MEMORY", "-1"),
                         ("SEXPGPU_EVAL_LIMIT", "0"), ("SEXPGPU_EXPLAIN", "all"), ("SEXPGPU_OPTIMIZE", "yes"), ("SEXPGPU_STATUS", "")):
         expect_finding(look(folder, env={**good, name: value}, status=1), "environment", "fail", f'E-ENV-001: {name}: found "{value}"')
         run = tool(os.path.join(EXAMPLES, "linear", "linear.sexp"), "--steps", "1", env={name: value})

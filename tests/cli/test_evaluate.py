@@ -360,7 +360,7 @@ def refusals(folder):
     cases = [((), 2, "E-ENV-004", "found 0 names"), (("runs", "x"), 2, "E-ENV-004", "found 2"),
              (("runs", "--eval", "hold"), 2, "E-RUN-007", "the evaluations are held, noisy, alone"),
              (("runs", "--eval", "held", "--eval", "nosy"), 2, "E-RUN-007", "did you mean noisy?"),
-             (("runs", "--device", "cuda"), 5, "E-DEVICE-001", "the CPU alone"),
+             (("runs", "--device", "tpu"), 5, "E-DEVICE-001", "expected cpu or cuda"),
              (("runs/step-3", "--watch"), 2, "E-ENV-002", "--watch: found the checkpoint runs/step-3"),
              (("runs/step-3", "--steps", "3"), 2, "E-ENV-002", "--steps: found the checkpoint"),
              (("runs", "--poll", "0"), 2, "E-ENV-002", "--poll"), (("nowhere",), 4, "E-CKPT-002", "nowhere"),

@@ -210,7 +210,7 @@ def refuses_what_it_cannot_take(folder):
         expect_failure(call(LINEAR, *outputs), 2, "E-ENV-002", "found 2 of")
     expect_failure(call(), 2, "E-ENV-004")
     expect_failure(call(LINEAR, DIGITS), 2, "E-ENV-004", "found 2 files")
-    expect_failure(call(LINEAR, "--device", "cuda"), 5, "E-DEVICE-001")
+    expect_failure(call(LINEAR, "--device", "tpu"), 5, "E-DEVICE-001")
     expect_failure(call(LINEAR, "--checkpoint-dir", folder), 2, "E-ENV-002", "--checkpoint-dir")
     for name, value in (("SEXPGPU_EXPLAIN", "all"), ("SEXPGPU_SIMD", "sse"), ("SEXPGPU_MEMORY", "x"), ("SEXPGPU_OPTIMIZE", "2")):
         expect_failure(call(LINEAR, env={name: value}), 2, "E-ENV-001", f'{name}: found "{value}"')

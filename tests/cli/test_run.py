@@ -60,16 +60,17 @@ def wrong_usage_is_refused_by_name(folder):
         (["--metrics", "csv:x", LINEAR], "E-METRIC-001", "csv:x"),
     ]:
         expect_failure(tool(*arguments), 2, code, words)
-    expect_failure(tool("--device", "cuda", LINEAR), 5, "E-DEVICE-001", "cuda")
+    expect_failure(tool("--device", "tpu", LINEAR), 5, "E-DEVICE-001", "tpu", "expected cpu or cuda")
+    expect_failure(tool("--device", "cuda", LINEAR, env={"SEXPGPU_DEVICES": "0,1"}), 5, "E-DEVICE-060", "0,1")
 
 
 @test
 def malformed_variables_are_refused_by_name(_):
     for name, value in [("SEXPGPU_EVAL_LIMIT", "many"), ("SEXPGPU_EVAL_LIMIT", "-1"), ("SEXPGPU_DETERMINISTIC", "yes"),
                         ("SEXPGPU_OPTIMIZE", "2"), ("SEXPGPU_MEMORY", "small"), ("SEXPGPU_EXPLAIN", "all"),
-                        ("SEXPGPU_SIMD", "mmx"), ("SEXPGPU_METRICS", "")]:
+                        ("SEXPGPU_SIMD", "mmx"), ("SEXPGPU_DEVICES", "all"), ("SEXPGPU_PATTERNS", "x"), ("SEXPGPU_METRICS", "")]:
         expect_failure(tool(LINEAR, env={name: value}), 2, "E-ENV-001", name)
-    for name in ("DEVICES", "NODES", "NODE_RANK", "RENDEZVOUS"):
+    for name in ("NODES", "NODE_RANK", "RENDEZVOUS"):
         expect_failure(tool(LINEAR, env={"SEXPGPU_" + name: "1"}), 2, "E-ENV-003", name)
 
 

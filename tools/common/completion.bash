@@ -3,7 +3,7 @@ _sexpgpu_run() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
   case $before in
     --metrics | -m) COMPREPLY=($(compgen -W 'stdout jsonl: syvain' -- "$word")) ;;
-    --device) COMPREPLY=($(compgen -W 'cpu' -- "$word")) ;;
+    --device) COMPREPLY=($(compgen -W 'cpu cuda' -- "$word")) ;;
     --checkpoint-dir | -c) COMPREPLY=($(compgen -d -- "$word")) ;;
     --digest) COMPREPLY=($(compgen -W 'every=' -- "$word")) ;;
     --digest-nodes) COMPREPLY=($(compgen -W 'step=' -- "$word")) ;;

@@ -12,8 +12,8 @@ enum { MOST_ORDINAL = 1023, MOST_THREADS = 1024 };
 
 /* What would move bits, or speed that is measured, without a record telling of it. */
 static const char *const unheeded[] = {"CUBLAS_WORKSPACE_CONFIG", "CUBLAS_EMULATION_STRATEGY",
-                                       "CUBLASLT_WORKSPACE_SIZE", "CUDA_FORCE_PTX_JIT", "CUDA_LAUNCH_BLOCKING",
-                                       "NVIDIA_TF32_OVERRIDE"};
+                                       "CUBLASLT_WORKSPACE_SIZE", "CUDA_FORCE_PTX_JIT",
+                                       "CUDA_LAUNCH_BLOCKING",    "NVIDIA_TF32_OVERRIDE"};
 
 bool tool_engine_is_cuda(const tool_engine_settings *settings) {
   return settings->device && strcmp(settings->device, "cuda") == 0;
@@ -24,8 +24,8 @@ static int parse_ordinal(long *ordinal, const char *text) {
   *ordinal = strtol(text, &end, 10);
   bool good = text[0] >= '0' && text[0] <= '9' && *ordinal <= MOST_ORDINAL;
   if (good && *end == ',')
-    return tool_fail(TOOL_DEVICE, TOOL_E_DEVICE_SEVERAL, "SEXPGPU_DEVICES: found \"%s\", a run of this version is on one",
-                     text);
+    return tool_fail(TOOL_DEVICE, TOOL_E_DEVICE_SEVERAL,
+                     "SEXPGPU_DEVICES: found \"%s\", a run of this version is on one", text);
   if (good && !*end) return TOOL_DONE;
   return tool_fail(TOOL_INPUT, TOOL_E_ENV_VALUE, "SEXPGPU_DEVICES: found \"%s\", expected the number of a device, as 0",
                    text);

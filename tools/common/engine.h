@@ -18,8 +18,8 @@ typedef struct tool_engine_settings {
   { .patterns = true }
 
 bool tool_engine_is_cuda(const tool_engine_settings *settings);
-/* Refuses an unknown device (E-DEVICE-001), a malformed SEXPGPU_DEVICES (E-ENV-001), several devices (E-DEVICE-060), an unknown
- * SEXPGPU_SIMD (E-ENV-001). */
+/* Refuses an unknown device (E-DEVICE-001), a malformed SEXPGPU_DEVICES (E-ENV-001), several devices (E-DEVICE-060), an
+ * unknown SEXPGPU_SIMD (E-ENV-001). */
 int tool_engine_check(const tool_engine_settings *settings);
 /* *device is NULL for the CPU. Variables that make the libraries compute otherwise than they are asked to are taken out
  * of this process's environment, with a warning. The exit status of a failure, printed. */

@@ -44,7 +44,7 @@ static choices_status make_record(choices_record **record, const char *identity,
   bool chooses = mode->cuda && !mode->portable;
   choices_row *rows = calloc(mode->n_decisions + 1, sizeof *rows);
   size_t n = 0;
-  if (!rows) return CHOICES_NO_MEMORY;
+  if (!rows) return CHOICES_IO;
   for (size_t i = 0; chooses && i < mode->n_decisions; i++) {
     const sexp_decision *from = &mode->decisions[i];
     const choices_kind *kind = choices_kind_find(from->kind);

@@ -3,7 +3,7 @@ _sexpgpu_evaluate() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
   case $before in
     --metrics | -m) COMPREPLY=($(compgen -W 'stdout jsonl: syvain' -- "$word")) ;;
-    --device) COMPREPLY=($(compgen -W 'cpu' -- "$word")) ;;
+    --device) COMPREPLY=($(compgen -W 'cpu cuda' -- "$word")) ;;
     --file | -f) COMPREPLY=($(compgen -f -X '!*.sexp' -- "$word") $(compgen -d -- "$word")) ;;
     --status) COMPREPLY=($(compgen -f -- "$word")) ;;
     --eval | -e | --steps | --poll | --threads | -t) COMPREPLY=() ;;

@@ -176,7 +176,7 @@ static int record_annotation(evaluator *e, const tool_resume *resume, const sexp
   ckpt_json *json = ckpt_json_new(CKPT_JSON_LINE);
   snprintf(name, sizeof name, "evaluated offline on %s", e->subject.mode.device);
   snprintf(text, sizeof text, "determinism %s", e->subject.determinism);
-  if (json) write_metadata(json, e, resume, &engine, evaluated);
+  if (json) write_metadata(json, e, resume, evaluated);
   const char *written = json ? ckpt_json_text(json, &n_bytes) : NULL;
   char *metadata = written ? strndup(written, n_bytes - 1) : NULL;
   int status = metadata ? tool_record_annotation(&e->records, name, evaluated->step, text, metadata) : tool_no_memory();

@@ -76,7 +76,8 @@ static int check(evaluate_settings *s) {
 }
 
 int evaluate_settings_read(evaluate_settings *settings, int argc, char **argv, bool *exit_now) {
-  *settings = (evaluate_settings){.last = INT64_MAX, .poll_s = 10, .eval_limit = 10000000, .optimize = true, .engine = TOOL_ENGINE_DEFAULT};
+  *settings = (evaluate_settings){
+      .last = INT64_MAX, .poll_s = 10, .eval_limit = 10000000, .optimize = true, .engine = TOOL_ENGINE_DEFAULT};
   tool_list operands = {0};
   int status = read_table(settings, argc, argv, &operands, exit_now);
   if (!status && !*exit_now && operands.n != 1)

@@ -134,7 +134,8 @@ static int explain(explanation *e) {
   tool_credentials_read(&e->credentials);
   if ((status = open_choices(e)) || (status = open_host(e)) || (status = compile(e))) return status;
   if ((status = choose(e))) return status;
-  double allowed_gib = e->device ? 0 : e->settings->engine.memory_gib; /* a device fits its plans to the memory itself */
+  double allowed_gib =
+      e->device ? 0 : e->settings->engine.memory_gib; /* a device fits its plans to the memory itself */
   if ((status = tool_report_fits(e->program, allowed_gib, false, 0))) return status;
   return print(e);
 }
