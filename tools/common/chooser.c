@@ -314,7 +314,8 @@ void tool_chooser_open(tool_chooser *chooser, tool_pinning *pinning, const sexp_
 }
 
 void tool_chooser_judge(tool_chooser *chooser) {
-  tool_pinning_judge(chooser->pinning, &chooser->device, true, chooser->unstored.code[0] ? &chooser->unstored : NULL);
+  tool_pinning_judge(chooser->pinning, &chooser->device, !chooser->portable,
+                     chooser->unstored.code[0] ? &chooser->unstored : NULL);
 }
 
 void tool_chooser_store_line(const tool_chooser *chooser, char *line, size_t n_line) {
