@@ -67,6 +67,28 @@ static void copy_fours(sx_emitter *e, int64_t n, const char *bits) {
   sx_emit_end_each(e, "copy", (n + FOUR - 1) / FOUR);
 }
 
+/* Whether four neighbours of every loop's last axis lie side by side, at multiples of four. */
+static bool is_fourfold(const sx_path *path) {
+  int last = path->rank - 1;
+  if (path->strides[last] != 1 || path->dims[last] % FOUR) return false;
+  for (int i = 0; i < last; i++)
+    if (path->strides[i] % FOUR) return false;
+  return true;
+}
+
+/* `of`: elements that are moved as one. */
+static void move_each(sx_emitter *e, const sx_path *from, const sx_path *into, const char *bits, int of) {
+  sx_emit_each(e, from->n / of);
+  sx_emit_add(e, "  const U at = i * %d;\n", of);
+  sx_emit_place(e, from, "at", "a");
+  sx_emit_place(e, into, "at", "b");
+  if (of == FOUR)
+    sx_emit_add(e, "  *(sx_four<%s> *)(to + b) = *(const sx_four<%s> *)(from + a);\n", bits, bits);
+  else
+    sx_emit_add(e, "  to[b] = from[a];\n");
+  sx_emit_end_each(e, "move", from->n / of);
+}
+
 void sx_emit_copy(sx_lowering *l, uint32_t task, sx_id id, sx_id source, sx_place to, const int64_t *to_strides) {
   const sx_node *node = sx_node_at(l->plan->graph, source);
   const sx_view *view = &l->plan->views[source];
@@ -87,11 +109,7 @@ void sx_emit_copy(sx_lowering *l, uint32_t task, sx_id id, sx_id source, sx_plac
   } else if (in_order && crossed_loop(&from) >= 0) {
     copy_tiles(&e, &from, crossed_loop(&from), bits);
   } else {
-    sx_emit_each(&e, from.n);
-    sx_emit_place(&e, &from, "i", "a");
-    sx_emit_place(&e, &into, "i", "b");
-    sx_emit_add(&e, "  to[b] = from[a];\n");
-    sx_emit_end_each(&e, "move", from.n);
+    move_each(&e, &from, &into, bits, aligned && is_fourfold(&from) && is_fourfold(&into) ? FOUR : 1);
   }
 }
 

@@ -14,8 +14,10 @@ typedef struct emit_case {
   const char *name; /* for reports */
   uint64_t seed;    /* of the values of inputs */
   bool wide;        /* indices of 64 bits */
-  bool in_place;    /* outputs are bound to the inputs of their names where the plan allows it */
-  void **data;      /* per buffer: its memory */
+  bool moderate; /* floats from outside are finite and of like sizes, those named "zero..." -0: of graphs without draws
+                  */
+  bool in_place; /* outputs are bound to the inputs of their names where the plan allows it */
+  void **data;   /* per buffer: its memory */
   char *block, *scratch;
   sx_fault_cell *cells; /* per node that can stop */
 } emit_case;

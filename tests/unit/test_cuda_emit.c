@@ -1,6 +1,6 @@
 /* Kernels of the CUDA device have the bits of the CPU's reference loops: every operation on random operands of every
  * dtype and layout, and random graphs over every operation, fused and not, in place and not. Kernels are executed from
- * NVRTC's PTX. */
+ * NVRTC's PTX. SEED=n COUNT=n in the environment choose other random cases. */
 #include <stdarg.h>
 #include <stdatomic.h>
 
@@ -39,8 +39,7 @@ static void graphs_of_every_operation(void **state) {
   (void)state;
   enum { BATCH = 8 };
   const char *from = getenv("SEED"), *count = getenv("COUNT");
-  uint64_t first = from ? strtoull(from, NULL, 10) : 1, n = getenv("SKIP") ? 0
-                                                            : count        ? strtoull(count, NULL, 10)
+  uint64_t first = from ? strtoull(from, NULL, 10) : 1, n = count        ? strtoull(count, NULL, 10)
                                                             : is_quick()   ? 8
                                                                            : 16;
   for (uint64_t at = 0; at < n; at += BATCH) {
@@ -75,7 +74,7 @@ static emit_case *choose(const char *format, ...) {
   assert_true(n_chosen < CASES);
   emit_case *c = &chosen[n_chosen++];
   planned *graph = planned_text(text);
-  *c = (emit_case){.seed = n_chosen, .in_place = true, .wide = n_chosen % 5 == 4};
+  *c = (emit_case){.seed = n_chosen, .in_place = true, .wide = n_chosen % 5 == 4, .moderate = n_chosen % 8 != 0};
   emit_lower(c, sx_arena_copy_text(&graph->arena, text, strlen(text)), graph, true, true, true);
   return c;
 }
@@ -126,6 +125,10 @@ static void sums_of_many_lengths(void **state) {
       "graph \"g\"\n%%0 = input {name \"x\"} : f32 [1500 7]\n%%1 = sum %%0 {axes [1]} : f32 [1500]\n"
       "%%2 = argmin %%0 {axis [1]} : i32 [1500]\n%%3 = transpose %%0 {perm [1 0]} : f32 [7 1500]\n"
       "%%4 = argmax %%3 {axis [0]} : i32 [1500]\noutput \"y\" %%1\noutput \"z\" %%2\noutput \"w\" %%4\n");
+  choose(
+      "graph \"g\"\n%%0 = input {name \"zero\"} : f32 [40 70]\n%%1 = sum %%0 {axes [1]} : f32 [40]\n"
+      "%%2 = sum %%0 {axes [0]} : f32 [70]\n%%3 = transpose %%0 {perm [1 0]} : f32 [70 40]\n"
+      "%%4 = sum %%3 {axes [0 1]} : f32 []\noutput \"y\" %%1\noutput \"z\" %%2\noutput \"w\" %%4\n");
   run_chosen();
 }
 
@@ -391,8 +394,7 @@ static void run_singles(size_t n) {
 static void operations_of_every_layout(void **state) {
   (void)state;
   const char *from = getenv("SEED"), *count = getenv("COUNT");
-  uint64_t first = from ? strtoull(from, NULL, 10) : 1, each = getenv("SKIP") ? 0
-                                                               : count        ? strtoull(count, NULL, 10)
+  uint64_t first = from ? strtoull(from, NULL, 10) : 1, each = count        ? strtoull(count, NULL, 10)
                                                                : is_quick()   ? 1
                                                                               : 4;
   size_t n = 0;
