@@ -1,5 +1,5 @@
-/* The simulator's interpreter of PTX: lane-instructions a second (instructions of a warp times 32) of kernels of several
- * kinds, and how long a module of 200 kernels is read. */
+/* The simulator's interpreter of PTX: lane-instructions a second of processor time (instructions of a warp times 32) of
+ * kernels of several kinds, and how long a module of 200 kernels is read. */
 #include <time.h>
 
 #include "../cudasim/ptx_case.h"
@@ -32,12 +32,12 @@ static const char SOURCE[] =
 static const struct {
   const char *kernel;
   uint32_t grid, block;
-} ROWS[] = {{"add", 4096, 256}, {"add4", 1024, 256}, {"gelu", 1024, 256}, {"normal", 1024, 256},
+} ROWS[] = {{"add", 4096, 256}, {"add4", 1024, 256},  {"gelu", 1024, 256}, {"normal", 1024, 256},
             {"sum", 2048, 32},  {"product", 64, 256}, {"parted", 512, 256}};
 
 static double now_s(void) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
@@ -45,7 +45,8 @@ static void run_rows(void) {
   enum { N = 1 << 20 };
   sim_module *module = ptx_module(SOURCE, 90);
   ptx_memory memory = {0};
-  float *z = ptx_take(&memory, sizeof *z * N), *x = ptx_take(&memory, sizeof *x * N), *y = ptx_take(&memory, sizeof *y * N);
+  float *z = ptx_take(&memory, sizeof *z * N), *x = ptx_take(&memory, sizeof *x * N),
+        *y = ptx_take(&memory, sizeof *y * N);
   int n = N;
   for (int i = 0; i < N; i++) x[i] = (float)(i % 1000) * 0.005f - 2.5f, y[i] = (float)(i % 777) * 0.001f;
   for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
@@ -74,7 +75,8 @@ static void read_many(void) {
   for (int i = 0; i < N_KERNELS; i++)
     n += (size_t)snprintf(source + n, ROOM - n,
                           "extern \"C\" __global__ void k%d(float *z, const float *x) { int i = threadIdx.x; "
-                          "z[i] = sx_tanh_f32(x[i]) * sx_exp_f32(x[i + %d]); }\n", i, i);
+                          "z[i] = sx_tanh_f32(x[i]) * sx_exp_f32(x[i + %d]); }\n",
+                          i, i);
   char *ptx = ptx_compile(source, 90), problem[512];
   double begin = now_s();
   sim_module *module = sim_module_parse(ptx, problem, sizeof problem);

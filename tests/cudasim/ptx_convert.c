@@ -12,16 +12,22 @@ extern const sim_level sim_level_scalar;
 extern const sim_level sim_level_avx2, sim_level_avx512;
 #endif
 
-const sim_level *sim_level_best(void) {
+const sim_level *sim_level_at(size_t i) {
+  if (i == 0) return &sim_level_scalar;
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) {
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
-      return &sim_level_avx512;
-    return &sim_level_avx2;
-  }
+  bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+  bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  if (i == 1 && has_avx2) return &sim_level_avx2;
+  if (i == 2 && has_avx512) return &sim_level_avx512;
 #endif
-  return &sim_level_scalar;
+  return NULL;
+}
+
+const sim_level *sim_level_best(void) {
+  size_t i = 0;
+  while (sim_level_at(i + 1)) i++;
+  return sim_level_at(i);
 }
 
 enum { N_SLOTS = 2048 };

@@ -41,6 +41,7 @@ typedef struct sim_level {
   void (*place)(sim_places *places, const uint64_t *base, uint64_t offset, uint64_t n_bytes);
 } sim_level;
 
+const sim_level *sim_level_at(size_t i); /* from the plainest on; NULL: this processor has no more */
 const sim_level *sim_level_best(void);
 const sim_lane_row *sim_lane_find(const char *text, size_t n); /* NULL: none */
 
@@ -202,6 +203,7 @@ struct sim_kernel {
   sim_param *params;
   size_t n_params, params_n_bytes;
   uint32_t shared_n_bytes, dynamic_offset, local_n_bytes, max_threads;
+  bool has_barrier; /* of the block */
 };
 
 typedef struct sim_variable {

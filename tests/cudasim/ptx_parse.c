@@ -298,6 +298,7 @@ static void read_variable(sim_reader *r, sim_space space, bool is_extern) {
 /* ---- instructions ---- */
 
 sim_op *sim_add_op(sim_reader *r, sim_code code) {
+  r->kernel->has_barrier |= code == SIM_BARRIER;
   sim_op *op = sim_list_add(&r->ops, sizeof *op);
   *op = (sim_op){.code = (uint8_t)code, .guard = SIM_NONE, .d = SIM_NONE, .line = r->line};
   if (r->guard.n) {

@@ -51,26 +51,32 @@ static bool stop_launch(sim_run *run, const char *format, ...) {
 static uint32_t first_of(uint32_t mask) { return (uint32_t)__builtin_ctz(mask); }
 
 static void leave(sim_warp *warp) { /* the running lanes stand where they are */
+  if (warp->mask == SIM_ALL) {
+    for (int i = 0; i < SIM_N_LANES; i++) warp->lane_pc[i] = warp->pc;
+    return;
+  }
   for (uint32_t rest = warp->mask; rest; rest &= rest - 1) warp->lane_pc[first_of(rest)] = warp->pc;
 }
 
 /* The lanes that stand at the least instruction run. False: none can. */
 static bool choose(sim_run *run, sim_warp *warp) {
-  uint32_t ready = warp->present & ~warp->ended & ~warp->parked, least = UINT32_MAX;
-  warp->mask = 0;
-  warp->other = UINT32_MAX;
-  if (!ready) return false;
-  for (uint32_t rest = ready; rest; rest &= rest - 1)
-    if (warp->lane_pc[first_of(rest)] < least) least = warp->lane_pc[first_of(rest)];
+  uint32_t ready = warp->present & ~warp->ended & ~warp->parked, least = UINT32_MAX, next = UINT32_MAX, at = 0;
   for (uint32_t rest = ready; rest; rest &= rest - 1) {
     uint32_t lane = first_of(rest), pc = warp->lane_pc[lane];
-    if (pc == least)
-      warp->mask |= 1u << lane;
-    else if (pc < warp->other)
-      warp->other = pc;
+    if (pc < least) {
+      next = least;
+      least = pc;
+      at = 0;
+    } else if (pc > least && pc < next) {
+      next = pc;
+    }
+    at |= (uint32_t)(pc == least) << lane;
   }
+  warp->mask = at;
+  warp->other = next;
+  if (!ready) return false;
   warp->pc = least;
-  run->level->spread(warp->flags, warp->mask);
+  run->level->spread(warp->flags, at);
   return true;
 }
 
@@ -146,8 +152,6 @@ static void run_unpack(sim_run *run, sim_warp *warp, const sim_op *op, uint32_t 
 
 /* ---- branches ---- */
 
-static void part(sim_run *run, sim_warp *warp) { choose(run, warp); }
-
 static void run_branch(sim_run *run, sim_warp *warp, const sim_op *op, uint32_t taken) {
   if (taken == warp->mask) {
     warp->pc = op->of.target;
@@ -157,7 +161,7 @@ static void run_branch(sim_run *run, sim_warp *warp, const sim_op *op, uint32_t 
     warp->pc++;
     leave(warp);
     for (uint32_t rest = taken; rest; rest &= rest - 1) warp->lane_pc[first_of(rest)] = op->of.target;
-    part(run, warp);
+    choose(run, warp);
   }
 }
 
@@ -171,7 +175,7 @@ static bool run_branch_table(sim_run *run, sim_warp *warp, const sim_op *op, uin
   warp->pc++;
   leave(warp);
   for (uint32_t rest = mask; rest; rest &= rest - 1) warp->lane_pc[first_of(rest)] = targets[index[first_of(rest)]];
-  part(run, warp);
+  choose(run, warp);
   return true;
 }
 
@@ -549,7 +553,8 @@ static bool pass_barrier(sim_run *run) {
 }
 
 static bool run_block(sim_run *run) {
-  for (uint32_t i = 0; i < run->n_warps; i++) begin_warp(run, &run->warps[i]);
+  bool in_turn = !run->kernel->has_barrier; /* each to its end, in the same registers */
+  for (uint32_t i = 0; i < run->n_warps && !in_turn; i++) begin_warp(run, &run->warps[i]);
   if (run->shadows) memset(run->shadows, 0, run->shared_n_bytes * sizeof *run->shadows);
   memset(run->shared, 0xa5, run->shared_n_bytes); /* whatever; the same every time */
   run->epoch = 1;
@@ -557,6 +562,7 @@ static bool run_block(sim_run *run) {
     bool waits = false;
     for (uint32_t i = 0; i < run->n_warps; i++) {
       sim_warp *warp = &run->warps[i];
+      if (in_turn) begin_warp(run, warp);
       if (!warp->mask) continue;
       outcome now = run_warp(run, warp);
       if (now == STOPPED) return false;
@@ -603,8 +609,12 @@ static void take_memory(sim_run *run) {
   const sim_kernel *kernel = run->kernel;
   size_t n_registers = (size_t)kernel->n_units * 64, n_local = (size_t)kernel->local_n_bytes * SIM_N_LANES;
   run->warps = take(run->n_warps * sizeof *run->warps);
-  for (uint32_t i = 0; i < run->n_warps; i++)
-    run->warps[i] = (sim_warp){.index = i, .registers = take(n_registers), .local = take(n_local)};
+  for (uint32_t i = 0; i < run->n_warps; i++) {
+    bool owns = i == 0 || kernel->has_barrier;
+    run->warps[i] = (sim_warp){.index = i,
+                               .registers = owns ? take(n_registers) : run->warps[0].registers,
+                               .local = owns ? take(n_local) : run->warps[0].local};
+  }
   run->shared = take(run->shared_n_bytes);
   run->params = take(run->launch->n_params);
   memcpy(run->params, run->launch->params, run->launch->n_params);
@@ -615,7 +625,7 @@ static void take_memory(sim_run *run) {
 }
 
 static void free_memory(sim_run *run) {
-  for (uint32_t i = 0; i < run->n_warps; i++) {
+  for (uint32_t i = 0; i < (run->kernel->has_barrier ? run->n_warps : 1); i++) {
     free(run->warps[i].registers);
     free(run->warps[i].local);
   }

@@ -5,6 +5,7 @@
 #include "../../kernels/math.h"
 #include "../common/cmocka_all.h"
 #include "../cudasim/ptx_case.h"
+#include "../cudasim/ptx_internal.h"
 
 __extension__ typedef unsigned __int128 wide;
 __extension__ typedef signed __int128 signed_wide;
@@ -407,8 +408,36 @@ static void instructions_do_what_the_isa_says(void **state) {
   }
 }
 
+/* ---- levels ---- */
+
+static void every_level_gives_the_same(void **state) {
+  (void)state;
+  const sim_level *plain = sim_level_at(0);
+  _Alignas(64) uint64_t operands[4][SIM_N_LANES], expected[SIM_N_LANES], got[SIM_N_LANES];
+  size_t n_levels = 1;
+  for (const sim_level *level; (level = sim_level_at(n_levels)); n_levels++) {
+    assert_int_equal(level->n_rows, plain->n_rows);
+    for (size_t row = 0; row < plain->n_rows; row++) {
+      assert_string_equal(level->rows[row].text, plain->rows[row].text);
+      if (plain->rows[row].same) continue;
+      for (size_t round = 0; round < 40; round++) {
+        for (size_t i = 0; i < 4 * SIM_N_LANES; i++)
+          operands[i % 4][i / 4] = sample(round * SIM_N_LANES + i / 4, i % 4);
+        memset(expected, 0, sizeof expected);
+        memset(got, 0, sizeof got);
+        plain->rows[row].function(expected, operands[0], operands[1], operands[2], operands[3]);
+        level->rows[row].function(got, operands[0], operands[1], operands[2], operands[3]);
+        if (memcmp(expected, got, sizeof got) != 0)
+          fail_msg("%s differs at level %zu", plain->rows[row].text, n_levels);
+      }
+    }
+  }
+  printf("%zu levels, %zu rows\n", n_levels, plain->n_rows);
+}
+
 int main(void) {
   if (!ptx_ready()) return 0;
-  const struct CMUnitTest tests[] = {cmocka_unit_test(instructions_do_what_the_isa_says)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(instructions_do_what_the_isa_says),
+                                     cmocka_unit_test(every_level_gives_the_same)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
