@@ -19,12 +19,13 @@ static uint64_t random_word(void) {
 
 /* ---- kernels/math.h ---- */
 
-#define UNARY(X)                                                                                                   \
-  X(exp)                                                                                                           \
-  X(exp2)                                                                                                          \
-  X(expm1)                                                                                                         \
-  X(log) X(log2) X(log1p) X(sin) X(cos) X(tan) X(sinpi) X(cospi) X(tanh) X(erf) X(sqrt) X(rsqrt) X(round) X(floor) \
-      X(ceil) X(sign) X(canonical)
+#define UNARY(X)                                                                                                    \
+  X(exp)                                                                                                            \
+  X(exp2)                                                                                                           \
+  X(expm1)                                                                                                          \
+  X(log)                                                                                                            \
+  X(log2) X(log1p) X(sin) X(cos) X(tan) X(sinpi) X(cospi) X(tanh) X(erf) X(sqrt) X(rsqrt) X(round) X(floor) X(ceil) \
+      X(sign) X(canonical)
 #define BINARY(X) X(pow) X(atan2) X(fmod) X(mod) X(div_floor) X(max) X(min)
 
 typedef struct function {

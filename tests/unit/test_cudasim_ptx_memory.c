@@ -173,7 +173,7 @@ static const char ATOMICS[] = KERNEL
     "  __shared__ int s; int i = blockIdx.x * blockDim.x + threadIdx.x; if (threadIdx.x == 0) s = 0; __syncthreads();\n"
     "  if (i < n) { atomicMin(z, 50 - i); atomicMax(z + 1, i - 90); atomicAdd(u, i); atomicOr(u + 1, 1u << (i & 31));\n"
     "    atomicMin(w, (unsigned long long)(i + 5) << 32 | i); atomicAdd(w + 1, 1ull << 33); atomicExch(u + 2, i);\n"
-    "    atomicCAS(u + 3, i, i + 1); atomicXor(u + 4, i); atomicInc(u + 5, 6); atomicSub(z + 2, 3);\n"
+    "    atomicCAS(u + 3, i & ~1, i + 1); atomicXor(u + 4, i); atomicInc(u + 5, 6); atomicSub(z + 2, 3);\n"
     "    z[8 + i] = atomicAdd(&s, 2); } }\n";
 
 static void check_atomics(const sim_module *module, ptx_memory *memory) {
@@ -184,7 +184,7 @@ static void check_atomics(const sim_module *module, ptx_memory *memory) {
   PTX_RUN(module, "atomics", memory, SHAPE, PTX_ARGUMENT(z), PTX_ARGUMENT(u), PTX_ARGUMENT(w), PTX_ARGUMENT(n));
   uint32_t all = 0, turns = 0;
   for (uint32_t i = 0; i < N; i++) all ^= i, turns = turns >= 6 ? 0 : turns + 1;
-  const uint32_t expected[6] = {N * (N - 1) / 2, ~0u, N - 1, N, all, turns};
+  const uint32_t expected[6] = {N * (N - 1) / 2, ~0u, N - 1, 1, all, turns};
   assert_memory_equal(u, expected, sizeof expected);
   const int extremes[3] = {50 - (N - 1), N - 1 - 90, -3 * N};
   assert_memory_equal(z, extremes, sizeof extremes);

@@ -50,6 +50,9 @@ static void memory_is_kept_to(void **state) {
       {KERNEL "k(int *z) { *(volatile int *)0 = 1; }", {"writes 4 bytes at 0"}},
       {KERNEL "k(int *z) { __shared__ int s[64]; s[threadIdx.x] = 1; __syncthreads(); z[0] = s[threadIdx.x + 1]; }",
        {"thread (63, 0, 0)", "ld.shared", "reads 4 bytes at shared address 256, of which there are 256"}},
+      {KERNEL "k(int *z) { __shared__ __align__(16) int s[6]; s[threadIdx.x % 6] = 1; __syncthreads();"
+              "int4 v = *(int4 *)(s + 4); z[0] = v.x + v.y + v.z + v.w; }",
+       {"reads 16 bytes at shared address 16, of which there are 24"}},
       {KERNEL "k(int *z) { extern __shared__ int s[]; s[threadIdx.x] = 1; }",
        {"thread (0, 0, 0)", "writes 4 bytes at shared address 0, of which there are 0"}},
       {"__constant__ int t[4];" KERNEL "k(int *z) { z[0] = t[threadIdx.x]; }",
@@ -61,6 +64,22 @@ static void memory_is_kept_to(void **state) {
   EXPECT(rows, 1, 64, 0, false, false);
   static const strict_case writes = {KERNEL "k(int *z) { z[0] = 1; }", {"st.global", "writes 4 bytes"}};
   expect(&writes, (ptx_shape){1, 64, 0, false, false}, true);
+}
+
+static void an_access_ends_before_memory_does(void **state) {
+  (void)state;
+  sim_module *module = ptx_module(KERNEL "k(int4 *z) { z[threadIdx.x] = make_int4(1, 2, 3, 4); }", 90);
+  char problem[512];
+  for (size_t rest = 0; rest <= 16; rest += 4) {
+    ptx_memory memory = {0};
+    void *z = ptx_take(&memory, 31 * 16 + rest);
+    bool ran = ptx_try(module, "k", &memory, (ptx_shape){1, 32, 0, false, false}, problem, 1,
+                       (ptx_argument[]){PTX_ARGUMENT(z)});
+    assert_int_equal(ran, rest == 16);
+    assert_true(ran || strstr(problem, "thread (31, 0, 0)"));
+    ptx_free(&memory);
+  }
+  sim_module_free(module);
 }
 
 static void barriers_are_reached_by_all(void **state) {
@@ -206,11 +225,9 @@ static void other_launches_are_refused(void **state) {
 int main(void) {
   if (!ptx_ready()) return 0;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(memory_is_kept_to),
-      cmocka_unit_test(barriers_are_reached_by_all),
-      cmocka_unit_test(shared_memory_is_written_and_waited_for),
-      cmocka_unit_test(other_cuda_is_not_read),
-      cmocka_unit_test(other_text_is_not_read),
+      cmocka_unit_test(memory_is_kept_to),           cmocka_unit_test(an_access_ends_before_memory_does),
+      cmocka_unit_test(barriers_are_reached_by_all), cmocka_unit_test(shared_memory_is_written_and_waited_for),
+      cmocka_unit_test(other_cuda_is_not_read),      cmocka_unit_test(other_text_is_not_read),
       cmocka_unit_test(other_launches_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

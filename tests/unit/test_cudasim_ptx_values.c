@@ -355,7 +355,11 @@ static const uint64_t SPECIAL[] = {0,
                                    0x387fffff477fefff,
                                    0x43f000004f7fffff,
                                    0x3c0033ff387fc000,
-                                   0x43e0000000000000};
+                                   0x43e0000000000000,
+                                   0x3f8010003f803000,
+                                   0x3f8080003f818000,
+                                   0x3f8180003f801000,
+                                   0x3f8030003f808000};
 enum { N_SPECIAL = sizeof SPECIAL / sizeof *SPECIAL };
 
 static uint64_t random_word(void) {
