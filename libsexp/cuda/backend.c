@@ -279,7 +279,9 @@ static void lower_body(void *context) {
   making *m = context;
   sx_diags *diags = SX_NEW(&m->made->arena, sx_diags);
   sx_diags_init(diags, &m->made->arena);
-  m->made_it = sx_made_lower(m->made, m->plan, m->draw_seed, diags);
+  m->diags = diags;
+  m->made_it = find_options(m) && sx_made_lower(m->made, m->plan, m->draw_seed, diags);
+  m->b->cuda->session.diags = &m->b->cuda->late_diags;
 }
 
 static int64_t rounded(int64_t n_bytes) {

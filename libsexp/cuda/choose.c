@@ -207,5 +207,7 @@ const char *sx_options_value(void *context, const char *kind, const char *key) {
   sx_options *options = context;
   const sx_option *option = find(options, kind, key);
   if (!option) return NULL;
-  return option == options->trying ? options->trying_value : option->decided;
+  if (option == options->trying) return options->trying_value;
+  if (option->decided || !option->n_values) return option->decided;
+  return option->values[option->kind == PRODUCT ? option->n_values - 1 : 0];
 }

@@ -55,7 +55,8 @@ bool sx_options_tell(sx_options *options, const sx_plan *plan, sx_tell_need *tel
  * is in diags. */
 bool sx_options_decide(sx_options *options, const sx_plan *plan, const sx_deciding *deciding,
                        const sx_trial_calls *trials, sx_diags *diags);
-/* For sx_lowering: the value decided under the key, NULL where there is no such option or it has no candidate. */
+/* For sx_lowering: the value decided under the key, NULL where there is no such option or it has no candidate. What is
+ * not decided yet is the candidate that takes the most scratch, so that a plan's memory is known before. */
 const char *sx_options_value(void *options, const char *kind, const char *key);
 
 #endif

@@ -176,6 +176,18 @@ static sexp_device *open_device(void) {
   "\n%2 = einsum %0 %1 {labels \"" LABELS "\"} : " OUT "\noutput \"y\" %2\n"
 #define LONG EINSUM("f32 [4096 48]", "f32 [4096 20]", "ka,kb->ab", "f32 [48 20]")
 
+#define CONV(DTYPE)                                                                                           \
+  "graph \"g\"\n%0 = input {name \"field/x\"} : " DTYPE " [2 9 9 16]\n%1 = input {name \"field/w\"} : " DTYPE \
+  " [24 3 3 16]\n%2 = conv2d %0 %1 {stride 2,padding 1} : " DTYPE " [2 5 5 24]\noutput \"y\" %2\n"
+#define DATA(DTYPE)                                                                                           \
+  "graph \"g\"\n%0 = input {name \"field/y\"} : " DTYPE " [2 5 5 24]\n%1 = input {name \"field/w\"} : " DTYPE \
+  " [24 3 3 16]\n%2 = conv2d-data %0 %1 {stride 2,padding 1,height 9,width 9} : " DTYPE                       \
+  " [2 9 9 16]\noutput \"x\" %2\n"
+#define WEIGHT(DTYPE)                                                                                         \
+  "graph \"g\"\n%0 = input {name \"field/y\"} : " DTYPE " [2 5 5 24]\n%1 = input {name \"field/x\"} : " DTYPE \
+  " [2 9 9 16]\n%2 = conv2d-weight %0 %1 {stride 2,padding 1,height 3,width 3} : " DTYPE                      \
+  " [24 3 3 16]\noutput \"w\" %2\n"
+
 static void products(void) {
   static const char *const texts[] = {
       EINSUM("f32 [40 50]", "f32 [50 60]", "ab,bc->ac", "f32 [40 60]"),
@@ -233,6 +245,25 @@ static void implementations(void) {
   sexp_device_close(device);
 }
 
+/* Room is made for whatever is decided. */
+static void bytes(void) {
+  sexp_device *device = open_device();
+  run r;
+  run_begin(&r, LONG);
+  int64_t undecided = device->backend->calls->plan_bytes(device->backend, r.plan);
+  CHECK(undecided >= r.plan->block_bytes + 8 * 48 * 20 * 4);
+  planned_free(r.graph);
+  run_begin(&r, WEIGHT("f32"));
+  CHECK(device->backend->calls->plan_bytes(device->backend, r.plan) >= SX_CUDNN_WORKSPACE_N_BYTES);
+  planned_free(r.graph);
+  sexp_device_close(device);
+}
+
+static void test_bytes(void **state) {
+  (void)state;
+  cudasim_good("", bytes);
+}
+
 static void test_implementations(void **state) {
   (void)state;
   cudasim_good("", implementations);
@@ -260,18 +291,6 @@ static void look(const sexp_choice *choice) {
     n_different += is_new;
   }
 }
-
-#define CONV(DTYPE)                                                                                           \
-  "graph \"g\"\n%0 = input {name \"field/x\"} : " DTYPE " [2 9 9 16]\n%1 = input {name \"field/w\"} : " DTYPE \
-  " [24 3 3 16]\n%2 = conv2d %0 %1 {stride 2,padding 1} : " DTYPE " [2 5 5 24]\noutput \"y\" %2\n"
-#define DATA(DTYPE)                                                                                           \
-  "graph \"g\"\n%0 = input {name \"field/y\"} : " DTYPE " [2 5 5 24]\n%1 = input {name \"field/w\"} : " DTYPE \
-  " [24 3 3 16]\n%2 = conv2d-data %0 %1 {stride 2,padding 1,height 9,width 9} : " DTYPE                       \
-  " [2 9 9 16]\noutput \"x\" %2\n"
-#define WEIGHT(DTYPE)                                                                                         \
-  "graph \"g\"\n%0 = input {name \"field/y\"} : " DTYPE " [2 5 5 24]\n%1 = input {name \"field/x\"} : " DTYPE \
-  " [2 9 9 16]\n%2 = conv2d-weight %0 %1 {stride 2,padding 1,height 3,width 3} : " DTYPE                      \
-  " [24 3 3 16]\noutput \"w\" %2\n"
 
 static void trials(void) {
   static const char *const texts[] = {LONG, CONV("f32"), DATA("f32"), WEIGHT("f32")};
@@ -424,9 +443,10 @@ static void test_refusals(void **state) {
 
 int main(void) {
   if (!cudasim_has_nvrtc()) return 0;
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products),     cmocka_unit_test(test_implementations),
-                                     cmocka_unit_test(test_trials),       cmocka_unit_test(test_memory),
-                                     cmocka_unit_test(test_convolutions), cmocka_unit_test(test_refusals)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_implementations),
+                                     cmocka_unit_test(test_bytes),    cmocka_unit_test(test_trials),
+                                     cmocka_unit_test(test_memory),   cmocka_unit_test(test_convolutions),
+                                     cmocka_unit_test(test_refusals)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else
