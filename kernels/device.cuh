@@ -135,13 +135,20 @@ template <typename F> SX_MATH typename F::T sx_block_join(typename F::T x, typen
   return sx_warp_join<F>(lane < n ? part[lane] : F::none());
 }
 
-/* The same tree over n values in registers, n a constant. */
+/* The same tree over n values in registers, n a constant, from h on. */
+template <typename F, int n, int h> struct sx_tree_from {
+  SX_MATH void join(typename F::T *lanes) {
+    constexpr int pairs = n - h < h ? n - h : h;
+#pragma unroll
+    for (int j = 0; j < pairs; j++) lanes[j] = F::join(lanes[j], lanes[j + h]);
+    sx_tree_from<F, n, h / 2>::join(lanes);
+  }
+};
+template <typename F, int n> struct sx_tree_from<F, n, 0> {
+  SX_MATH void join(typename F::T *) {}
+};
 template <typename F, int n> SX_MATH typename F::T sx_tree(typename F::T *lanes) {
-#pragma unroll
-  for (int h = 16; h > 0; h /= 2)
-#pragma unroll
-    for (int j = 0; j < h; j++)
-      if (j + h < n) lanes[j] = F::join(lanes[j], lanes[j + h]);
+  sx_tree_from<F, n, 16>::join(lanes);
   return lanes[0];
 }
 

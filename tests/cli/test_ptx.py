@@ -109,6 +109,17 @@ def kernels_of_every_operation(folder):
 
 
 @test
+def kernels_of_more_than_2_to_the_31_elements(folder):
+    size = "[66000 66000]"
+    graphs = (f'graph "large"\n%0 = input {{name "x"}} : f32 {size}\n%1 = exp %0 : f32 {size}\n'
+              f'%2 = transpose %0 {{perm [1 0]}} : f32 {size}\n%3 = add %1 %2 : f32 {size}\n'
+              f'%4 = sum %3 {{axes [0]}} : f32 [66000]\n%5 = sum %2 {{axes [0 1]}} : f32 []\n'
+              f'%6 = reverse %0 {{axis 0}} : f32 {size}\n'
+              'output "a" %3\noutput "b" %4\noutput "c" %5\noutput "d" %6\noutput "e" %2\n')
+    check(folder, "large", lambda architecture: ptx(architecture, graphs=graphs))
+
+
+@test
 def contraction_is_found(folder):
     text = ptx(80, "contracted", graphs=graphs_of("digits"))
     expect(any("a contraction" in one for one in problems(text)), "no contraction is found in a unit compiled with them")
