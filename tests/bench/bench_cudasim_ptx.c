@@ -32,8 +32,10 @@ static const char SOURCE[] =
 static const struct {
   const char *kernel;
   uint32_t grid, block;
-} ROWS[] = {{"add", 4096, 256}, {"add4", 1024, 256},  {"gelu", 1024, 256}, {"normal", 1024, 256},
-            {"sum", 2048, 32},  {"product", 64, 256}, {"parted", 512, 256}};
+  bool checks; /* shared memory */
+} ROWS[] = {{"add", 4096, 256, false},    {"add4", 1024, 256, false}, {"gelu", 1024, 256, false},
+            {"normal", 1024, 256, false}, {"sum", 2048, 32, false},   {"product", 64, 256, false},
+            {"product", 64, 256, true},   {"parted", 512, 256, false}};
 
 static double now_s(void) {
   struct timespec t;
@@ -55,14 +57,16 @@ static void run_rows(void) {
     for (int round = 0; round < 5; round++) {
       uint64_t before = ptx_n_instructions;
       double begin = now_s();
-      PTX_RUN(module, ROWS[i].kernel, &memory, ((ptx_shape){ROWS[i].grid, ROWS[i].block, 0, false, false}),
-              PTX_ARGUMENT(z), PTX_ARGUMENT(x), PTX_ARGUMENT(y), PTX_ARGUMENT(n));
+      PTX_RUN(module, ROWS[i].kernel, &memory,
+              ((ptx_shape){ROWS[i].grid, ROWS[i].block, 0, ROWS[i].checks, ROWS[i].checks}), PTX_ARGUMENT(z),
+              PTX_ARGUMENT(x), PTX_ARGUMENT(y), PTX_ARGUMENT(n));
       double took = now_s() - begin;
       best = took < best ? took : best;
       n_instructions = ptx_n_instructions - before;
     }
-    printf("%-8s %8.0f million lane-instructions a second (%.1f million of warps in %.1f ms)\n", ROWS[i].kernel,
-           (double)n_instructions * 32e-6 / best, (double)n_instructions * 1e-6, best * 1e3);
+    printf("%-8s%-14s %6.0f million lane-instructions a second (%.1f million of warps in %.1f ms)\n", ROWS[i].kernel,
+           ROWS[i].checks ? " with checks" : "", (double)n_instructions * 32e-6 / best, (double)n_instructions * 1e-6,
+           best * 1e3);
   }
   ptx_free(&memory);
   sim_module_free(module);

@@ -367,6 +367,12 @@ static void set_address(instruction *in, sim_op *op, size_t i) {
   }
 }
 
+static uint32_t next_memo(sim_reader *r, const sim_op *op) {
+  bool may_share = op->space == SIM_SHARED || op->space == SIM_GENERIC;
+  if (may_share && op->type.size < r->kernel->granule) r->kernel->granule = op->type.size;
+  return r->kernel->n_memos++;
+}
+
 /* The registers of a load or a store: each as wide as its memory, or wider. */
 static void set_values(instruction *in, sim_op *op, size_t i) {
   raw_operand *raw = &in->operands[i];
@@ -402,7 +408,7 @@ static void decode_memory(instruction *in) {
   sim_op decoded = *op; /* constants and registers do not move ops, but keep to one place that is filled */
   set_address(in, &decoded, loads);
   set_values(in, &decoded, !loads);
-  decoded.of.memo = in->r->kernel->n_memos++;
+  decoded.of.memo = next_memo(in->r, &decoded);
   ((sim_op *)in->r->ops.items)[in->r->ops.n - 1] = decoded;
 }
 
@@ -426,7 +432,7 @@ static void decode_atomic(instruction *in) {
   sim_op *added = sim_add_op(in->r, SIM_ATOMIC);
   op.code = added->code, op.guard = added->guard, op.is_negated = added->is_negated, op.line = added->line;
   op.d = d, op.b = b, op.c = c, op.n = 1, op.width = op.type.size;
-  op.of.memo = in->r->kernel->n_memos++;
+  op.of.memo = next_memo(in->r, &op);
   *added = op;
 }
 

@@ -204,6 +204,7 @@ struct sim_kernel {
   size_t n_params, params_n_bytes;
   uint32_t shared_n_bytes, dynamic_offset, local_n_bytes, max_threads;
   bool has_barrier; /* of the block */
+  uint32_t granule; /* bytes of the least access that may be to shared memory, 8 at most */
 };
 
 typedef struct sim_variable {

@@ -100,8 +100,8 @@ static void note_read(const sim_run *run, const sim_warp *warp, uint32_t lane, s
   s->read_warp_epoch = warp->epoch;
 }
 
-static bool check_byte(sim_run *run, const sim_warp *warp, const sim_op *op, uint32_t lane, uint64_t at) {
-  sim_shadow *s = &run->shadows[at];
+static bool check_granule(sim_run *run, const sim_warp *warp, const sim_op *op, uint32_t lane, uint64_t at) {
+  sim_shadow *s = &run->shadows[at / run->kernel->granule];
   uint32_t with;
   if (run->launch->checks_uninitialized && op->code != SIM_STORE && !s->is_written)
     return sim_stop(run, warp, lane, "reads shared byte %llu, which no thread has written", (unsigned long long)at);
@@ -124,8 +124,8 @@ static bool check_byte(sim_run *run, const sim_warp *warp, const sim_op *op, uin
 static bool check_shadow(sim_run *run, const sim_warp *warp, const sim_op *op, const sim_places *places, uint32_t mask,
                          size_t n) {
   for (uint32_t rest = mask; rest; rest &= rest - 1)
-    for (size_t i = 0; i < n; i++)
-      if (!check_byte(run, warp, op, first_of(rest), places->address[first_of(rest)] + i)) return false;
+    for (size_t i = 0; i < n; i += run->kernel->granule)
+      if (!check_granule(run, warp, op, first_of(rest), places->address[first_of(rest)] + i)) return false;
   return true;
 }
 

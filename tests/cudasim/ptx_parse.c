@@ -473,6 +473,7 @@ static void read_kernel(sim_reader *r) {
   sim_word name = sim_take_word(r);
   r->kernel = kernel;
   kernel->module = r->module;
+  kernel->granule = 8;
   kernel->name = strndup(name.at, name.n);
   if (!kernel->name) abort();
   for (size_t i = 0; i < SIM_N_SPECIALS; i++) kernel->specials[i] = SIM_NONE;

@@ -555,7 +555,7 @@ static bool pass_barrier(sim_run *run) {
 static bool run_block(sim_run *run) {
   bool in_turn = !run->kernel->has_barrier; /* each to its end, in the same registers */
   for (uint32_t i = 0; i < run->n_warps && !in_turn; i++) begin_warp(run, &run->warps[i]);
-  if (run->shadows) memset(run->shadows, 0, run->shared_n_bytes * sizeof *run->shadows);
+  if (run->shadows) memset(run->shadows, 0, run->n_shadows * sizeof *run->shadows);
   memset(run->shared, 0xa5, run->shared_n_bytes); /* whatever; the same every time */
   run->epoch = 1;
   for (;;) {
@@ -618,9 +618,10 @@ static void take_memory(sim_run *run) {
   run->shared = take(run->shared_n_bytes);
   run->params = take(run->launch->n_params);
   memcpy(run->params, run->launch->params, run->launch->n_params);
+  run->n_shadows = run->shared_n_bytes / kernel->granule + 1;
   run->memos = take(kernel->n_memos * sizeof *run->memos);
   if (run->launch->checks_races || run->launch->checks_uninitialized)
-    run->shadows = take(run->shared_n_bytes * sizeof *run->shadows);
+    run->shadows = take(run->n_shadows * sizeof *run->shadows);
   run->bases[1] = kernel->constants;
 }
 

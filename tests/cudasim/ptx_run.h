@@ -4,8 +4,8 @@
 
 #include "ptx_internal.h"
 
-/* What happened last to a byte of shared memory. An epoch is the time between two barriers of the block (from 1 on) or
- * of a warp. */
+/* What happened last to a granule of shared memory: as many bytes as the kernel's least access. An epoch is the time
+ * between two barriers of the block (from 1 on) or of a warp. */
 typedef struct sim_shadow {
   uint32_t write_epoch, write_warp_epoch, read_epoch, read_warp_epoch;
   uint16_t writer, reader;                 /* threads of the block */
@@ -34,6 +34,7 @@ typedef struct sim_run {
   uint8_t *shared, *params;
   uint32_t shared_n_bytes;
   sim_shadow *shadows;
+  size_t n_shadows;
   sim_span *memos;
   uint64_t n_instructions;
   _Alignas(64) uint8_t scratch[4][8 * SIM_N_LANES];

@@ -124,6 +124,12 @@ static void shared_memory_is_written_and_waited_for(void **state) {
       {SHARED "s[t] = 1; __syncwarp(); z[t] = s[t ^ 1]; __syncwarp(); s[t] = z[t]; }", {NULL}},
       {SHARED "s[t] = 1; __syncwarp(); z[t] = s[t ^ 1]; s[t] = z[t]; }", {"st.shared", "no barrier between"}},
       {SHARED "s[t] = 1; z[t] = s[t] + 1; s[t] = 4; }", {NULL}},
+      {KERNEL "k(int *z) { __shared__ char s[64]; int t = threadIdx.x; s[t] = t; z[t] = s[t]; }", {NULL}},
+      {KERNEL "k(int *z) { __shared__ short s[64]; int t = threadIdx.x; s[t] = t; z[t] = s[t ^ 32]; }",
+       {"no barrier between"}},
+      {KERNEL "k(int *z) { __shared__ __align__(4) char s[64]; int t = threadIdx.x; s[t] = t; __syncwarp();"
+              "z[t] = *(int *)(s + (t & 60)); if (t == 63) s[0] = 1; }",
+       {"thread (63, 0, 0)", "writes shared byte 0"}},
       {SHARED "s[t / 2] = t; __syncthreads(); z[t] = s[t & 31]; }", {"st.shared", "which thread 0 of the block"}},
       {SHARED "if (t == 0) s[0] = 0; __syncthreads(); atomicAdd(s, t); __syncthreads(); z[t] = s[0]; }", {NULL}},
       {SHARED "if (t == 0) s[0] = 3; __syncthreads(); z[t] = s[0]; __syncthreads(); if (t == 40) s[0] = 2; }", {NULL}},
