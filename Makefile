@@ -235,12 +235,15 @@ endif
 TEST_PROGRAMS := $(patsubst tests/%.c,$(O)/tests/%,$(sort $(wildcard tests/lang/evaluate.c tests/pass/run_pass.c tests/cuda/emit_ptx.c \
   tests/math/check_math.c)))
 TEST_COMMON := $(patsubst %.c,$(O)/%.o,$(sort $(wildcard tests/common/*.c)))
+GPU_COMMON := $(patsubst %,$(O)/tests/gpu/%.o,check_graphs check_library check_single on_device) \
+  $(patsubst %,$(O)/tests/common/%.o,case_plan interpret kernel_case planned random_graph)
+GPU_PROGRAMS := $(addprefix $(O)/tests/,gpu/check_facts gpu/check_operations)
 BENCHES := $(patsubst tests/%.c,$(O)/tests/%,$(sort $(wildcard tests/bench/bench_*.c)))
 FUZZERS := $(patsubst tests/fuzz/%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 REPLAYS := $(patsubst %,$(O)/tests/fuzz/%,$(FUZZERS))
 
 .PHONY: libs all demo test tests golden docs check-math bench asan ubsan tsan fuzz tidy format install uninstall dist clean help \
-  dependencies configuration
+  dependencies configuration gpu
 libs: $(LIBSEXP) $(LIBCKPT) $(LIBCHOICES) $(COMMON)
 all: configuration $(LIBSEXP) $(LIBCKPT) $(LIBCHOICES) $(patsubst %,$(O)/bin/%,$(TOOLS)) $(O)/libsexp.so $(O)/libckpt.so \
   $(O)/libchoices.so
@@ -253,7 +256,7 @@ $(O)/%.o: %.c
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@
-$(O)/libsexp/cuda/%.o $(O)/tests/cudasim/%.o $(O)/tests/common/cuda.o $(O)/tests/common/cudasim.o $(O)/tests/common/cudasim_%.o $(O)/tests/unit/test_cu%.o: INCLUDES := $(CUDA_INCLUDES)
+$(O)/libsexp/cuda/%.o $(O)/tests/cudasim/%.o $(O)/tests/common/cuda.o $(O)/tests/common/cudasim.o $(O)/tests/common/cudasim_%.o $(O)/tests/unit/test_cu%.o $(O)/tests/gpu/%.o: INCLUDES := $(CUDA_INCLUDES)
 $(O)/tests/cudasim/cudnn_real.o: INCLUDES := $(CUDA_INCLUDES) -DSIM_CUDNN_HOME='"$(CUDNN_HOME)"'
 
 define level_rule
@@ -370,6 +373,11 @@ $(patsubst %,$(O)/tests/%,$(PTX_PROGRAMS)): \
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(PTX_CASE) $(TEST_LINK) $(LIBS_TEST) $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES) -ldl
 
+# Programs for a machine with a card: they need nothing that the product does not.
+$(GPU_PROGRAMS): $(O)/tests/%: $(O)/tests/%.o $(GPU_COMMON) $(LIBSEXP)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(GPU_COMMON) $(LIBSEXP) $(LIBS_SEXP)
+
 # Libraries that cannot be used, for the test of loading.
 $(O)/tests/doubles/cudnn_lacks_finalize.so: DOUBLE := -DLACKS_FINALIZE
 $(O)/tests/doubles/cudnn_old.so $(O)/tests/doubles/cudnn_lacks_finalize.so: tests/doubles/cudnn.c libsexp/cuda/api.def
@@ -401,7 +409,10 @@ $(patsubst %,$(O)/tests/unit/%,$(basename $(notdir $(wildcard tests/unit/test_cu
 dependencies:
 	$(Q)sh tests/dependencies.sh $(NEED)
 
-tests: all $(UNIT_TESTS) $(TEST_PROGRAMS) $(REPLAYS) $(CUDASIM_LIBRARIES)
+tests: all gpu $(UNIT_TESTS) $(TEST_PROGRAMS) $(REPLAYS) $(CUDASIM_LIBRARIES)
+
+gpu: $(GPU_PROGRAMS)
+	$(Q)ln -sfn $(HASH)/tests $(BUILD)/test
 
 test: NEED := build test
 test: dependencies

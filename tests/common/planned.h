@@ -11,7 +11,7 @@ typedef struct planned {
   sx_graph *graph;
 } planned;
 
-/* Fails the test where the text is no READY graph. Both are freed by planned_free. */
+/* Ends the process where the text is no READY graph. Both are freed by planned_free. */
 planned *planned_text(const char *text);
 planned *planned_random(uint64_t seed, int n_nodes);
 void planned_free(planned *planned);

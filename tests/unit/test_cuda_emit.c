@@ -7,6 +7,7 @@
 #include "../../libsexp/cpu/operand.h"
 #include "../../libsexp/ir/draw_key.h"
 #include "../../libsexp/pass/plan_parts.h"
+#include "../common/case_plan.h"
 #include "../common/cmocka_all.h"
 #include "../common/kernel_case.h"
 #include "../common/random_graph.h"
@@ -243,7 +244,6 @@ static void updates_are_one_launch(void **state) {
 
 /* ---- single operations ---------------------------------------------------------------------------- */
 
-/* A kernel_case as a plan of one task. Its operands lie as in the case, in buffers that end where they end. */
 typedef struct single {
   kernel_case call;
   sx_memory memory;
@@ -251,58 +251,13 @@ typedef struct single {
   emit_case emitted;
 } single;
 
-static sx_plan *plan_of(single *s) {
-  kernel_case *c = &s->call;
-  sx_intern *names = SX_NEW(&s->arena, sx_intern);
-  sx_intern_init(names, &s->arena);
-  sx_graph *graph = sx_graph_new(&s->arena, names, "g");
-  sx_plan *plan = SX_NEW(&s->arena, sx_plan);
-  plan->graph = graph;
-  plan->views = SX_NEW_N(&s->arena, sx_view, c->n_inputs + 1);
-  sx_node node = c->node;
-  node.inputs = SX_NEW_N(&s->arena, sx_id, c->n_inputs + 1);
-  for (uint32_t k = 0; k < c->n_inputs; k++) {
-    const sx_operand *x = &c->inputs[k];
-    int64_t low = 0, high = 0;
-    for (int axis = 0; axis < x->rank; axis++) {
-      int64_t reach = (x->dims[axis] - 1) * x->strides[axis];
-      *(reach < 0 ? &low : &high) += reach;
-    }
-    if (sx_operand_count(x) == 0) low = high = 0;
-    sx_node input = {.op = SX_OP_INPUT, .dtype = x->dtype, .rank = x->rank, .dims = c->dims[k], .path = ""};
-    SX_PUSH(&s->arena, graph->nodes, input);
-    sx_buffer buffer = {
-        .kind = SX_BUFFER_EXTERNAL, .dtype = x->dtype, .node = k, .name = sx_format(&s->arena, "%u", k)};
-    buffer.n_bytes = (high - low + 1) * sx_element_bytes(x->dtype);
-    SX_PUSH(&s->arena, plan->buffers, buffer);
-    plan->views[k] = (sx_view){.buffer = k, .offset = -low};
-    memcpy(plan->views[k].strides, x->strides, (size_t)x->rank * sizeof *x->strides);
-    node.inputs[k] = k;
-  }
-  SX_PUSH(&s->arena, graph->nodes, node);
-  sx_view *out = &plan->views[c->n_inputs];
-  out->buffer = c->n_inputs;
-  memcpy(out->strides, c->out.strides, (size_t)c->out.rank * sizeof *c->out.strides);
-  sx_buffer buffer = {.kind = SX_BUFFER_OUTPUT, .dtype = node.dtype, .n_bytes = kernel_case_bytes(c), .name = "y"};
-  SX_PUSH(&s->arena, plan->buffers, buffer);
-  sx_id *nodes = SX_NEW(&s->arena, sx_id);
-  *nodes = c->n_inputs;
-  sx_task task = {.kind = SX_TASK_NODE, .nodes = nodes, .n_nodes = 1, .target = c->n_inputs};
-  if (sx_op_describe(node.op)->class == SX_CLASS_ELEMENT) {
-    task.kind = SX_TASK_ELEMENT;
-    task.stored = SX_NEW(&s->arena, bool);
-    *task.stored = true;
-  }
-  SX_PUSH(&s->arena, plan->tasks, task);
-  return plan;
-}
-
 static void begin_single(single *s, sx_op op, uint64_t seed, int64_t largest) {
   kernel_case_make(&s->call, op, seed, largest);
   s->memory = sx_memory_default();
   sx_arena_init(&s->arena, &s->memory);
   s->emitted = (emit_case){.wide = seed % 4 == 3};
-  emit_lower_plan(&s->emitted, s->call.text, plan_of(s), &s->arena, false);
+  emit_lower_plan(&s->emitted, s->call.text, case_plan((kernel_case *const[]){&s->call}, 1, &s->arena), &s->arena,
+                  false);
 }
 
 /* The lowest bad id's number and the id, as the cell has them. */
@@ -363,15 +318,8 @@ static bool is_emitted(sx_op op) {
   }
 }
 
-/* Memory that the case's operand lies in, without what is around it. */
 static void fill_single(single *s) {
-  for (uint32_t k = 0; k < s->call.n_inputs; k++) {
-    const sx_operand *x = &s->call.inputs[k];
-    const sx_view *view = &s->emitted.plan->views[k];
-    if (sx_operand_count(x) == 0) continue;
-    memcpy(s->emitted.data[k], (const char *)x->data - view->offset * sx_element_bytes(x->dtype),
-           (size_t)s->emitted.plan->buffers.items[k].n_bytes);
-  }
+  for (uint32_t k = 0; k < s->call.n_inputs; k++) case_input(&s->call, k, s->emitted.data[k]);
 }
 
 enum { SINGLES = 400 };
