@@ -235,9 +235,10 @@ endif
 TEST_PROGRAMS := $(patsubst tests/%.c,$(O)/tests/%,$(sort $(wildcard tests/lang/evaluate.c tests/pass/run_pass.c tests/cuda/emit_ptx.c \
   tests/math/check_math.c)))
 TEST_COMMON := $(patsubst %.c,$(O)/%.o,$(sort $(wildcard tests/common/*.c)))
-GPU_COMMON := $(patsubst %,$(O)/tests/gpu/%.o,check_graphs check_library check_single on_device) \
+GPU_COMMON := $(patsubst %,$(O)/tests/gpu/%.o,bench_launches bench_memory bench_products bench_timing \
+  check_graphs check_library check_single on_device) \
   $(patsubst %,$(O)/tests/common/%.o,case_plan interpret kernel_case planned random_graph)
-GPU_PROGRAMS := $(addprefix $(O)/tests/,gpu/check_facts gpu/check_operations)
+GPU_PROGRAMS := $(addprefix $(O)/tests/,bench/bench_device gpu/check_facts gpu/check_operations)
 BENCHES := $(patsubst tests/%.c,$(O)/tests/%,$(sort $(wildcard tests/bench/bench_*.c)))
 FUZZERS := $(patsubst tests/fuzz/%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 REPLAYS := $(patsubst %,$(O)/tests/fuzz/%,$(FUZZERS))
@@ -256,7 +257,8 @@ $(O)/%.o: %.c
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@
-$(O)/libsexp/cuda/%.o $(O)/tests/cudasim/%.o $(O)/tests/common/cuda.o $(O)/tests/common/cudasim.o $(O)/tests/common/cudasim_%.o $(O)/tests/unit/test_cu%.o $(O)/tests/gpu/%.o: INCLUDES := $(CUDA_INCLUDES)
+$(O)/libsexp/cuda/%.o $(O)/tests/cudasim/%.o $(O)/tests/common/cuda.o $(O)/tests/common/cudasim.o $(O)/tests/common/cudasim_%.o $(O)/tests/unit/test_cu%.o $(O)/tests/gpu/%.o $(O)/tests/bench/bench_device.o: \
+  INCLUDES := $(CUDA_INCLUDES)
 $(O)/tests/cudasim/cudnn_real.o: INCLUDES := $(CUDA_INCLUDES) -DSIM_CUDNN_HOME='"$(CUDNN_HOME)"'
 
 define level_rule

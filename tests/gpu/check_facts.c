@@ -131,7 +131,7 @@ static void print_libraries(const sx_cuda *cuda) {
 
 int main(int argc, char **argv) {
   gpu_device gpu;
-  bool opened = gpu_open(&gpu, NULL, false);
+  bool opened = gpu_open_any(&gpu);
   if (!opened) {
     printf("%s\n", gpu.why);
   } else if (argc > 1 && !strcmp(argv[1], "--name")) {

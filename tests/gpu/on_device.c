@@ -43,6 +43,19 @@ bool gpu_open(gpu_device *gpu, const char *cubins, bool portable) {
   return true;
 }
 
+bool gpu_open_any(gpu_device *gpu) {
+  char why[sizeof gpu->why];
+  if (gpu_open(gpu, NULL, false)) return true;
+  memcpy(why, gpu->why, sizeof why);
+  gpu_close(gpu);
+  if (gpu_open(gpu, NULL, true)) {
+    printf("Opened as portable: %s\n\n", why);
+    return true;
+  }
+  memcpy(gpu->why, why, sizeof why);
+  return false;
+}
+
 void gpu_close(gpu_device *gpu) {
   sx_cuda_close(gpu->cuda);
   sx_arena_free(&gpu->arena);
@@ -53,24 +66,41 @@ static bool is_outside(const sx_buffer *buffer) {
   return buffer->kind == SX_BUFFER_EXTERNAL || buffer->kind == SX_BUFFER_OUTPUT;
 }
 
-bool gpu_plan_make(gpu_plan *p, gpu_device *gpu, const sx_plan *plan, const sx_deciding *deciding, sx_arena *arena) {
+static bool take_buffers(gpu_plan *p, bool host) {
+  const sx_backend_calls *calls = p->gpu->backend->calls;
+  for (uint32_t b = 0; b < p->plan->buffers.n; b++) {
+    const sx_buffer *buffer = &p->plan->buffers.items[b];
+    int64_t n_bytes = buffer->n_bytes ? buffer->n_bytes : 1;
+    if (!is_outside(buffer)) continue;
+    p->device[b] = calls->take(p->gpu->backend, n_bytes);
+    if (p->device[b] && host) p->host[b] = calls->take_host(p->gpu->backend, n_bytes);
+    if (!p->device[b] || (host && !p->host[b]))
+      return fail(p->gpu, "no memory for %lld bytes of a buffer", (long long)n_bytes);
+    if (host) memset(p->host[b], 0xa5, (size_t)n_bytes);
+    calls->bind(p->gpu->backend, p->made, b, p->device[b]);
+  }
+  return true;
+}
+
+static bool make(gpu_plan *p, gpu_device *gpu, const sx_plan *plan, const sx_deciding *deciding, sx_arena *arena,
+                 bool host) {
   const sx_backend_calls *calls = gpu->backend->calls;
   *p = (gpu_plan){.gpu = gpu, .plan = plan};
   p->device = SX_NEW_N(arena, void *, plan->buffers.n + 1);
   p->host = SX_NEW_N(arena, void *, plan->buffers.n + 1);
   p->made = calls->make(gpu->backend, plan, GPU_DRAW_SEED, deciding, arena, &gpu->diags);
   if (!p->made) return fail_said(gpu, "the executable is not made");
-  for (uint32_t b = 0; b < plan->buffers.n; b++) {
-    const sx_buffer *buffer = &plan->buffers.items[b];
-    int64_t n_bytes = buffer->n_bytes ? buffer->n_bytes : 1;
-    if (!is_outside(buffer)) continue;
-    p->device[b] = calls->take(gpu->backend, n_bytes);
-    p->host[b] = calls->take_host(gpu->backend, n_bytes);
-    if (!p->device[b] || !p->host[b]) return fail(gpu, "no memory for %lld bytes of a buffer", (long long)n_bytes);
-    memset(p->host[b], 0xa5, (size_t)n_bytes);
-    calls->bind(gpu->backend, p->made, b, p->device[b]);
-  }
+  if (!take_buffers(p, host)) return false;
   return calls->ready(gpu->backend, &gpu->diags) || fail_said(gpu, "the executable is not ready");
+}
+
+bool gpu_plan_make(gpu_plan *p, gpu_device *gpu, const sx_plan *plan, const sx_deciding *deciding, sx_arena *arena) {
+  return make(p, gpu, plan, deciding, arena, true);
+}
+
+bool gpu_plan_make_there(gpu_plan *p, gpu_device *gpu, const sx_plan *plan, const sx_deciding *deciding,
+                         sx_arena *arena) {
+  return make(p, gpu, plan, deciding, arena, false);
 }
 
 void gpu_plan_free(gpu_plan *p) {

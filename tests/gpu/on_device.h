@@ -18,6 +18,8 @@ typedef struct gpu_device {
 bool gpu_is_simulated(void);
 /* `cubins`: directory of compiled kernels, or NULL. */
 bool gpu_open(gpu_device *gpu, const char *cubins, bool portable);
+/* With cuBLAS and cuDNN, or, where that fails, as portable with a word on stdout. */
+bool gpu_open_any(gpu_device *gpu);
 void gpu_close(gpu_device *gpu);
 
 /* An executable with memory of its buffers from outside, on the device and on the host. */
@@ -31,6 +33,9 @@ typedef struct gpu_plan {
 /* Host memory of the buffers is rubbish until the caller fills it. Everything is released by gpu_plan_free, also after
  * a failure. `deciding` NULL: the first candidates. */
 bool gpu_plan_make(gpu_plan *p, gpu_device *gpu, const sx_plan *plan, const sx_deciding *deciding, sx_arena *arena);
+/* Without memory of the host. */
+bool gpu_plan_make_there(gpu_plan *p, gpu_device *gpu, const sx_plan *plan, const sx_deciding *deciding,
+                         sx_arena *arena);
 void gpu_plan_free(gpu_plan *p);
 enum { GPU_DRAW_SEED = 7 };
 
