@@ -1,6 +1,9 @@
 /* The device's own kernels of products and convolutions have the CPU's bits: random labels, sizes, strides and values,
  * each with one of the tiles, in parts or not, compiled by NVRTC and executed from its PTX. A kernel reads what its
  * operands' strides reach and nothing else. */
+#define _DEFAULT_SOURCE
+#include <sys/mman.h>
+
 #include "../../libsexp/cpu/operand.h"
 #include "../../libsexp/cuda/emit.h"
 #include "../../libsexp/cuda/kernel_product.h"
@@ -93,14 +96,10 @@ static void make_deep(kernel_case *c, uint64_t seed) {
   c->node.text = c->labels;
 }
 
-/* False: nothing to compute, or too much. */
-static bool add_case(unit *u, sx_op op, uint64_t seed, int64_t largest) {
+/* The case at the unit's end, made. False: nothing to compute, or too much. */
+static bool add_made(unit *u, sx_op op, uint64_t seed) {
   one *o = &u->cases[u->n];
   kernel_case *c = &o->c;
-  if (largest)
-    kernel_case_make(c, op, seed, largest);
-  else
-    make_deep(c, seed);
   c->node.op = op;
   c->node.dtype = c->out.dtype;
   c->node.rank = c->out.rank;
@@ -125,6 +124,14 @@ static bool add_case(unit *u, sx_op op, uint64_t seed, int64_t largest) {
   if (o->kernel.parts > 1) add_kernel(u, sx_contract_sum_text(&o->kernel.contract, o->kernel.parts, &u->arena), o->sum);
   u->n++;
   return true;
+}
+
+static void add_case(unit *u, sx_op op, uint64_t seed, int64_t largest) {
+  if (largest)
+    kernel_case_make(&u->cases[u->n].c, op, seed, largest);
+  else
+    make_deep(&u->cases[u->n].c, seed);
+  add_made(u, op, seed);
 }
 
 /* ---- executing ----------------------------------------------------------------------------------- */
@@ -277,9 +284,42 @@ static void test_convolutions(void **state) {
   for (sx_op op = SX_OP_CONV; op <= SX_OP_CONVWEIGHT; op++) check_operation(op, 90, quick() ? UNIT : 2 * UNIT);
 }
 
+/* Rows so far apart that indices are of 64 bits, with every tile; of 24 GiB only the pages that are read exist. */
+static void test_far(void **state) {
+  (void)state;
+  const int64_t apart = INT64_C(1) << 31, dims[2][2] = {{4, 300}, {300, 5}}, strides[2][2] = {{apart, 1}, {5, 1}};
+  size_t n_bytes = (size_t)(3 * apart + 300) * 4;
+  float *far = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (far == MAP_FAILED) skip();
+  for (int64_t i = 0; i < 4 * 300; i++) far[i / 300 * apart + i % 300] = (float)(i * 37 % 101) * 0.37f - 17.0f;
+  static unit u;
+  unit_begin(&u);
+  for (uint64_t seed = 1; sx_contract_tile(seed / 3); seed += seed % 3) {
+    kernel_case *c = &u.cases[u.n].c;
+    *c = (kernel_case){.n_inputs = 2, .labels = "mk,kn->mn", .text = "far rows"};
+    for (int i = 0; i < 2; i++) {
+      memcpy(c->dims[i], dims[i], sizeof dims[i]);
+      memcpy(c->strides[i], strides[i], sizeof strides[i]);
+      c->inputs[i] = (sx_operand){far, SX_F32, 2, c->dims[i], c->strides[i]};
+    }
+    memcpy(c->dims[CASE_INPUTS], (int64_t[]){4, 5}, 2 * sizeof(int64_t));
+    memcpy(c->strides[CASE_INPUTS], (int64_t[]){5, 1}, 2 * sizeof(int64_t));
+    c->inputs[1].data = c->blocks[c->n_blocks++] = malloc(300 * 5 * 4);
+    memcpy(c->inputs[1].data, far, 300 * 4);
+    for (int64_t i = 300; i < 1500; i++) ((float *)c->inputs[1].data)[i] = (float)i * -0.013f;
+    c->out = (sx_operand){NULL, SX_F32, 2, c->dims[CASE_INPUTS], c->strides[CASE_INPUTS]};
+    c->node.text = c->labels;
+    assert_true(add_made(&u, SX_OP_EINSUM, seed));
+  }
+  assert_non_null(strstr(sx_text_get(&u.text), "typedef long long index;"));
+  assert_null(strstr(sx_text_get(&u.text), "typedef int index;"));
+  check_unit(&u);
+  munmap(far, n_bytes);
+}
+
 int main(void) {
   if (!ptx_ready()) return 0;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_einsum), cmocka_unit_test(test_deep),
-                                     cmocka_unit_test(test_convolutions)};
+                                     cmocka_unit_test(test_far), cmocka_unit_test(test_convolutions)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
