@@ -2,6 +2,7 @@
 #include "executable.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "../base/bug.h"
@@ -243,48 +244,63 @@ bool sx_made_stopped(const sx_made *made, const unsigned long long *cells, sx_st
 
 /* ---- reports ------------------------------------------------------------------------------------- */
 
-static void print_what(sx_text *text, const sx_work *work) {
+static const char *const WORK_NAMES[] = {[SX_WORK_LAUNCH] = "launch",
+                                         [SX_WORK_PRODUCT] = "product",
+                                         [SX_WORK_CONVOLVE] = "convolve",
+                                         [SX_WORK_ZERO] = "zero"};
+
+/* "group_5a1f03c2, 4x2 blocks of 256"; or the call. */
+static void print_how(sx_text *text, const sx_work *work) {
   const sx_launch *launch = &work->launch;
   switch (work->kind) {
     case SX_WORK_LAUNCH:
-      sx_text_addf(text, "launch   %-26s %u", launch->kernel, launch->grid[0]);
+      sx_text_addf(text, "%s, %u", launch->kernel, launch->grid[0]);
       if (launch->grid[1] > 1 || launch->grid[2] > 1) sx_text_addf(text, "x%u", launch->grid[1]);
       if (launch->grid[2] > 1) sx_text_addf(text, "x%u", launch->grid[2]);
-      sx_text_addf(text, " blocks of %u", launch->block[0]);
+      sx_text_addf(text, " block%s of %u", launch->grid[0] == 1 ? "" : "s", launch->block[0]);
       if (launch->block[1] > 1) sx_text_addf(text, "x%u", launch->block[1]);
       break;
     case SX_WORK_PRODUCT:
-      sx_text_add(text, "product  ");
       sx_product_print(text, work);
       break;
     case SX_WORK_CONVOLVE:
-      sx_text_add(text, "convolve ");
       sx_convolve_print(text, work);
       break;
     case SX_WORK_ZERO:
-      sx_text_addf(text, "zero     %" PRId64 " bytes", work->zero_bytes);
+      sx_text_addf(text, "%" PRId64 " bytes", work->zero_bytes);
       break;
   }
 }
 
-/* A number with its unit of a thousand: "1.57 G". */
+/* A number with its unit of a thousand, in a column: "1.57 G". */
 static void add_amount(sx_text *text, double amount, const char *unit) {
   static const char *const thousands[] = {"", "k", "M", "G", "T", "P"};
+  char number[32] = "", unit_text[16];
   size_t i = 0;
   for (; amount >= 999.5 && i < 5; i++) amount /= 1000;
-  sx_text_addf(text, ", %.3g %s%s", amount, thousands[i], unit);
+  snprintf(unit_text, sizeof unit_text, "%s%s", thousands[i], unit);
+  if (amount > 0) snprintf(number, sizeof number, "%.3g %s", amount, unit_text);
+  sx_text_addf(text, "  %10s", number);
+}
+
+/* The node in a column: "%12 add f32 [32 64]". */
+static void add_node(sx_text *text, const sx_made *made, sx_id id, sx_arena *arena) {
+  const sx_node *node = sx_node_at(made->plan->graph, id);
+  sx_text column;
+  sx_text_init(&column, arena);
+  sx_text_addf(&column, "%%%u %s %s ", id, sx_op_describe(node->op)->name, sx_dtype_name(node->dtype));
+  sx_text_add_shape(&column, node->dims, node->rank);
+  sx_text_addf(text, "  %-38s %-20s ", sx_text_get(&column), node->path);
 }
 
 void sx_made_print(const sx_made *made, sx_text *text) {
   for (size_t i = 0; i < made->lowering.works.n; i++) {
     const sx_work *work = &made->lowering.works.items[i];
-    const sx_node *node = sx_node_at(made->plan->graph, work->node);
-    sx_text_addf(text, "%4zu  ", i + 1);
-    print_what(text, work);
-    if (work->flops > 0) add_amount(text, work->flops, "flop");
-    if (work->bytes > 0) add_amount(text, work->bytes, "B");
-    sx_text_addf(text, "  %%%u %s %s ", work->node, sx_op_describe(node->op)->name, sx_dtype_name(node->dtype));
-    sx_text_add_shape(text, node->dims, node->rank);
-    sx_text_addf(text, "%s%s\n", *node->path ? "  " : "", node->path);
+    sx_text_addf(text, "%4zu  %-8s", i + 1, WORK_NAMES[work->kind]);
+    add_amount(text, work->flops, "flop");
+    add_amount(text, work->bytes, "B");
+    add_node(text, made, work->node, text->arena);
+    print_how(text, work);
+    sx_text_add(text, "\n");
   }
 }

@@ -504,8 +504,8 @@ static void shows_works(void) {
   sx_text_init(&text, &p->arena);
   device_plan_make(&d, device, planned_plan(p, true, true), 1, &p->arena);
   device->backend->calls->print(device->backend, d.made, &text);
-  CHECK(strstr(sx_text_get(&text), "launch   ") && strstr(sx_text_get(&text), " blocks of "));
-  CHECK(strstr(sx_text_get(&text), "sum f32 [70]"));
+  CHECK(strstr(sx_text_get(&text), "   1  launch  ") && strstr(sx_text_get(&text), " block"));
+  CHECK(strstr(sx_text_get(&text), "sum f32 [70]") && strstr(sx_text_get(&text), " of 256\n"));
   char ratio[32];
   CHECK(device->backend->calls->measure(device->backend, "recompute", ratio, sizeof ratio, &d.diags));
   CHECK(atof(ratio) > 0.1 && atof(ratio) < 1000);
@@ -578,7 +578,7 @@ static void chooses(void) {
     sx_made *again = b->calls->make(b, plan, 7, &calls, &p->arena, &diags);
     CHECK(again && d.n_asked == 1);
     b->calls->print(b, made, &text);
-    CHECK(strstr(sx_text_get(&text), "convolve ") && strstr(sx_text_get(&text), "engine "));
+    CHECK(strstr(sx_text_get(&text), "  convolve  ") && strstr(sx_text_get(&text), "engine "));
     b->calls->unmake(b, made);
     b->calls->unmake(b, again);
     planned_free(p);
