@@ -156,6 +156,7 @@ void sx_emit_group(sx_lowering *lowering, uint32_t task) {
   }
   sx_emitter e;
   sx_emit_begin(&e, lowering, task, one->nodes[0]);
+  e.overlaps = true;
   sx_members_parameters(&e, &members);
   sx_emit_count(&e, n);
   bool merges = is_any_size(lowering, &members);

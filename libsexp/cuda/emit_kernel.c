@@ -22,7 +22,8 @@ static void add_parameter(sx_emitter *e, const char *type, const char *name, sx_
 }
 
 void sx_emit_pointer(sx_emitter *e, const char *name, const char *type, sx_place place, bool written) {
-  const char *pointer = sx_format(e->arena, "%s%s *", written ? "" : "const ", type);
+  const char *apart = e->overlaps ? "" : "__restrict__ ";
+  const char *pointer = sx_format(e->arena, "%s%s *%s", written ? "" : "const ", type, apart);
   add_parameter(e, pointer, name, (sx_argument){.kind = SX_ARGUMENT_PLACE, .place = place, .written = written});
 }
 

@@ -43,6 +43,7 @@ typedef struct sx_emitter {
   sx_text parameters, body, outside; /* outside: before the kernel; what is there begins with KERNEL_ */
   SX_VEC(sx_argument) arguments;
   bool wide;
+  bool overlaps; /* a result may take the place of an input: pointers are not promised to be apart */
   double flops, bytes;
 } sx_emitter;
 

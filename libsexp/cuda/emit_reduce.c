@@ -79,7 +79,7 @@ static void by_rows(sx_emitter *e, const stage *s) {
   sx_emit_add(e, "  const U end = begin + %d < %" PRId64 " ? begin + %d : %" PRId64 ";\n", CHUNK, s->reduced.n, CHUNK,
               s->reduced.n);
   sx_emit_place(e, &s->kept, "r", "base");
-  sx_emit_add(e, "  F::T x = F::none();\n#pragma unroll 4\n  for (U k = begin + lane; k < end; k += 32) {\n");
+  sx_emit_add(e, "  F::T x = F::none();\n#pragma unroll 8\n  for (U k = begin + lane; k < end; k += 32) {\n");
   sx_emit_place(e, &s->reduced, "k", "at");
   sx_emit_add(e, "  x = F::join(x, sx_get(p0[base + at]));\n  }\n  x = sx_warp_join<F>(x);\n");
   sx_emit_add(e, "  if (lane == 0) out[w] = sx_made<%s>(x);\n", s->to_type);
@@ -99,7 +99,7 @@ static void by_columns(sx_emitter *e, const stage *s) {
               s->reduced.n, CHUNK, s->reduced.n);
   sx_emit_add(e, "  F::T x = F::none();\n  if (r < %" PRId64 ") {\n", s->kept.n);
   sx_emit_place(e, &s->kept, "r", "base");
-  sx_emit_add(e, "#pragma unroll 4\n  for (U k = begin + threadIdx.x / 32; k < end; k += 32) {\n");
+  sx_emit_add(e, "#pragma unroll 8\n  for (U k = begin + threadIdx.x / 32; k < end; k += 32) {\n");
   sx_emit_place(e, &s->reduced, "k", "at");
   sx_emit_add(e, "  x = F::join(x, sx_get(p0[base + at]));\n  }\n  }\n  x = sx_columns_join<F>(x, lanes);\n");
   sx_emit_add(e, "  if (threadIdx.x < 32 && r < %" PRId64 ") out[c * %" PRId64 " + r] = sx_made<%s>(x);\n", s->kept.n,

@@ -257,6 +257,7 @@ static void add_geometry(rows *r, uint32_t threads) {
 void sx_emit_rows(sx_lowering *lowering, uint32_t task, const sx_members *members) {
   sx_emitter e;
   sx_emit_begin(&e, lowering, task, lowering->plan->tasks.items[task].nodes[0]);
+  e.overlaps = true;
   sx_members_parameters(&e, members);
   sx_emit_count(&e, members->n_elements);
   rows r = {.e = &e, .members = members, .row = members->row, .n_rows = members->n_elements / members->row};

@@ -37,7 +37,7 @@ void sx_emit_scan(sx_lowering *l, uint32_t task, sx_id id) {
     steps[k] = find_line(&e, node->inputs[k], axis, sx_format(e.arena, "p%u", k));
   sx_emit_add(&e, "  %s carried = 0;\n", type);
   if (segments) sx_emit_add(&e, "  int last = 0;\n");
-  sx_emit_add(&e, "  for (J k = 0; k < %" PRId64 "; k++) {\n", length);
+  sx_emit_add(&e, "#pragma unroll 8\n  for (J k = 0; k < %" PRId64 "; k++) {\n", length);
   if (node->ints[1])
     sx_emit_add(&e, "  const J t = %" PRId64 " - k;\n", length - 1);
   else

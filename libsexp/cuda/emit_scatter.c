@@ -143,7 +143,7 @@ static void emit_by_looking(const additions *a) {
   add_reach(&e, a);
   find_target(&e, a, 1);
   sx_emit_place(&e, &a->ids_line, "line", "id_line");
-  sx_emit_add(&e, "  %s sum = 0;\n  for (U j = 0; j < %" PRId64 "; j++) {\n", sum_type(a), a->m);
+  sx_emit_add(&e, "  %s sum = 0;\n#pragma unroll 4\n  for (U j = 0; j < %" PRId64 "; j++) {\n", sum_type(a), a->m);
   read_id(&e, a);
   sx_emit_add(&e, "  if (within == 0 && (id < 0 || id >= %" PRId64 ")) {\n", a->n);
   report(&e, a);
