@@ -273,6 +273,25 @@ bool sx_choose_plans(sx_run *run) {
   return true;
 }
 
+/* ---- what is kept of the decisions ---- */
+
+static bool is_needed(const needing *n, const sexp_decision *decision) {
+  for (size_t i = 0; i < n->list.n; i++)
+    if (!strcmp(n->list.items[i].kind, decision->kind) && !strcmp(n->list.items[i].key, decision->key)) return true;
+  return !strcmp(decision->kind, "recompute") || !strcmp(decision->kind, "stacking");
+}
+
+/* Those of degrees that were tried and not taken are none of the run's. */
+static void keep_needed(sx_run *run, const sx_offered *taken) {
+  needing n = {.run = run};
+  size_t kept = 0;
+  if (!run->backend->calls->needs) return;
+  need_of_plans(&n, taken);
+  for (size_t i = 0; i < run->decisions.n; i++)
+    if (is_needed(&n, &run->decisions.items[i])) run->decisions.items[kept++] = run->decisions.items[i];
+  run->decisions.n = kept;
+}
+
 /* ---- the stacking ---- */
 
 typedef struct trying {
@@ -291,9 +310,8 @@ static bool make_stacked(sx_run *run, const sx_offered *offered) {
     sx_bind_stacked(run, &run->stages[s], &offered->units[s]);
     made = sx_make_bound(run, &run->stages[s].stacked);
   }
-  made = made && run->backend->calls->ready(run->backend, &run->diags);
-  if (made) run->degree = offered->degree;
-  return made;
+  run->degree = offered->degree;
+  return made && run->backend->calls->ready(run->backend, &run->diags);
 }
 
 /* A failure for lack of memory is told and forgotten; others stay in the run's diagnostics. */
@@ -347,10 +365,11 @@ bool sx_choose_stacking(sx_run *run) {
     sx_error(&run->diags, SX_E_DEVICE_CHOICE, (sx_span){0}, "stacking %s is none of those that fit: %s", value,
              words_of(run, values, n));
   if (!value || chosen == n) return false;
-  if (t.at_hand == t.candidates[chosen]) return true;
-  unmake_stacked(run);
-  run->degree = 1;
-  return make_stacked(run, t.candidates[chosen]);
+  const sx_offered *taken = t.candidates[chosen];
+  if (t.at_hand != taken) unmake_stacked(run);
+  if (t.at_hand != taken && !make_stacked(run, taken)) return false;
+  keep_needed(run, taken);
+  return true;
 }
 
 /* ---- what is told of it ---- */

@@ -365,12 +365,24 @@ static sx_finished finish(sx_backend *backend, sx_stopped *why, sx_diags *diags)
 
 /* ---- executables ---- */
 
+/* One choice a plan, under what it computes. */
+static const char *const implementations[] = {"ordinary", "transposed"};
+
+static const char *key_of(const sx_plan *plan, sx_arena *arena) {
+  return sx_format(arena, "plan %s of %zu nodes", plan->graph->name, plan->graph->nodes.n);
+}
+
+static void needs(sx_backend *backend, const sx_plan *plan, sx_tell_need *tell, void *context, sx_arena *arena) {
+  (void)backend;
+  tell(context, &(sexp_need){.kind = "product", .key = key_of(plan, arena), .values = implementations, .n_values = 2});
+}
+
 static sx_made *make(sx_backend *backend, const sx_plan *plan, int64_t draw_seed, const sx_deciding *deciding,
                      sx_arena *arena, sx_diags *diags) {
   strict_device *d = of(backend);
   made *m = SX_NEW(arena, made);
-  (void)deciding;
-  (void)diags;
+  const sexp_choice choice = {.kind = "product", .key = key_of(plan, arena), .values = implementations, .n_values = 2};
+  if (!deciding->decide(deciding->context, &choice, diags)) return NULL;
   *m = (made){.plan = plan, .bound = SX_NEW_N(arena, void *, plan->buffers.n)};
   m->executable = sx_executable_new(&d->cpu, plan, draw_seed, arena);
   if (!m->executable) return NULL;
@@ -478,6 +490,7 @@ static const sx_backend_calls calls = {
     .bind = bind,
     .observe = observe,
     .ready = ready,
+    .needs = needs,
     .print = print,
     .replay = replay,
     .record = record,

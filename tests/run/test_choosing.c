@@ -64,6 +64,10 @@ static int choose(void *context, const sexp_choice *choice, const char **value, 
     *value = a->recompute ? a->recompute : a->text;
     return 0;
   }
+  if (!strcmp(choice->kind, "product")) {
+    *value = choice->values[1];
+    return 0;
+  }
   assert_string_equal(choice->kind, "stacking");
   snprintf(a->candidates, sizeof a->candidates, "%s", strstr(choice->key, "candidates"));
   int64_t before = choice->now_ns(choice->work);
@@ -251,6 +255,29 @@ static void test_decides_in_order_and_checks_first(void **state) {
   assert_string_equal(sexp_messages_get(f->messages, 0)->code, "E-CHOICE-001");
 }
 
+static size_t count(const fixture *f, const char *kind) {
+  const sexp_decision *decisions;
+  size_t n = sexp_run_decisions(f->run, &decisions), n_of_kind = 0;
+  for (size_t i = 0; i < n; i++) n_of_kind += !strcmp(decisions[i].kind, kind);
+  return n_of_kind;
+}
+
+/* Of all the plans that were tried, those of the degree that is taken and of the unstacked run are the run's. */
+static void test_decisions_are_those_that_the_run_needs(void **state) {
+  fixture *f = *state;
+  compile(f, plain);
+  f->answers.runs = true;
+  make_ok(f, true);
+  assert_int_equal(count(f, "product"), 2);
+  f->answers.stacking = "4";
+  make_ok(f, true);
+  assert_int_equal(count(f, "product"), 3);
+  assert_string_equal(decision(f, "product"), "transposed");
+  f->answers.pinned = "4";
+  make_ok(f, true);
+  assert_int_equal(f->answers.n_needs, 5); /* recompute, stacking, three plans */
+}
+
 static void test_without_a_chooser_the_first_candidates_are_taken(void **state) {
   fixture *f = *state;
   sexp_run_options options = SEXP_RUN_OPTIONS_DEFAULT;
@@ -354,6 +381,7 @@ int main(void) {
       TEST(test_stacked_sums_are_those_of_the_cpu),
       TEST(test_observed_steps_are_not_stacked),
       TEST(test_decides_in_order_and_checks_first),
+      TEST(test_decisions_are_those_that_the_run_needs),
       TEST(test_without_a_chooser_the_first_candidates_are_taken),
       TEST(test_choices_that_are_not_made),
       TEST(test_a_graph_that_is_not_stacked),
