@@ -146,12 +146,24 @@ static int wait_for_last(training *t, int64_t step) {
   return tool_record_timing(&t->records, "perf/checkpoint_wait", step, waited_s, NULL);
 }
 
+/* A device that failed does not give back what it holds. */
+static bool can_be_read(const training *t, int64_t step) {
+  const sexp_description *about = sexp_program_describe(t->program);
+  const sexp_tensor *tensors = NULL;
+  if (sexp_run_tensors(t->run, &tensors) == about->n_parameters + about->n_states) return true;
+  fprintf(stderr,
+          "step-%" PRId64 " was not written: its tensors cannot be read from the device; the last checkpoint is %s\n",
+          step, t->last_checkpoint[0] ? t->last_checkpoint : "none");
+  return false;
+}
+
 int checkpoints_begin(training *t, int64_t step) {
   int status = TOOL_DONE;
   if (t->writer.running && !run_writer_ended(&t->writer)) status = wait_for_last(t, step);
   if (!status) status = settle(t);
   if (!status) status = judge(t, step);
   if (status) return status;
+  if (!can_be_read(t, step)) return TOOL_DEVICE;
   find_place(t);
   run_writer_start(&t->writer, t->run, t->location);
   if (!t->writer.running) show(t);
@@ -161,6 +173,7 @@ int checkpoints_begin(training *t, int64_t step) {
 int checkpoints_end(training *t, int64_t step) {
   int status = settle(t);
   if (!t->location || t->last_checkpoint_step == step) return status;
+  if (!can_be_read(t, step)) return status ? status : TOOL_DEVICE;
   tool_status_set(&t->status, "checkpointing");
   find_place(t);
   run_writer_write(&t->writer, t->run, t->location);
