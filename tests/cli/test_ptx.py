@@ -12,8 +12,8 @@ EXPLAIN = os.path.join(BUILD, "bin", "sexpgpu-explain")
 PTXAS = shutil.which("ptxas") or shutil.which("/usr/local/cuda/bin/ptxas")
 MOST_REGISTERS = 128
 NAMES = ["linear", "digits", "fashion", "king-james"]
-# Kernels that ask for fma: numerics 1 defines linear-scan by it.
-CONTRACTS = ("linear_scan",)
+# Kernels that ask for fma: numerics 1 defines linear-scan and products by it.
+CONTRACTS = ("linear_scan", "product")
 
 
 def graphs_of(name):
