@@ -153,19 +153,23 @@ static void narrow(sx_backend *backend, void *to, sx_dtype to_dtype, const float
 static bool wait(cuda_backend *b) {
   sx_cuda *cuda = b->cuda;
   if (!sx_cuda_enter(cuda)) return false;
-  size_t n_bytes = b->n_faults * sizeof *b->cells;
-  if (b->faults && n_bytes &&
-      !sx_cuda_check(cuda, cuda->api.cuMemcpyDtoHAsync(b->cells, b->faults, n_bytes, cuda->stream),
-                     "cuMemcpyDtoHAsync"))
+  size_t n_bytes = b->faults_room * sizeof *b->cells;
+  if (n_bytes && !sx_cuda_check(cuda, cuda->api.cuMemcpyDtoHAsync(b->cells, b->faults, n_bytes, cuda->stream),
+                                "cuMemcpyDtoHAsync"))
     return false;
   return sx_cuda_check(cuda, cuda->api.cuStreamSynchronize(cuda->stream), "cuStreamSynchronize");
 }
 
-/* Of the cells as they were brought: the oldest executable first. */
+/* Of the cells as they were brought. An executable that is not ready has none. */
+static bool has_stopped(const cuda_backend *b, const sx_made *made, sx_stopped *why) {
+  return made->first_fault + made->lowering.faults.n <= b->faults_room && sx_made_stopped(made, b->cells, why);
+}
+
+/* The oldest executable first. */
 static const sx_made *find_stopped(const cuda_backend *b, sx_stopped *why) {
   const sx_made *stopped = NULL;
   for (const sx_made *made = b->mades; made; made = made->next)
-    if (b->faults && sx_made_stopped(made, b->cells, why)) stopped = made;
+    if (has_stopped(b, made, why)) stopped = made;
   return stopped;
 }
 
@@ -230,9 +234,12 @@ static void unlink_made(cuda_backend *b, sx_made *made) {
   if (b->mades) return;
   sx_cuda_give(b->cuda, b->shared);
   sx_cuda_give(b->cuda, b->cuda->convolution_workspace);
-  b->shared = b->cuda->convolution_workspace = 0;
+  sx_cuda_give(b->cuda, b->faults);
+  sx_cuda_give_host(b->cuda, b->cells);
+  b->shared = b->cuda->convolution_workspace = b->faults = 0;
+  b->cells = NULL;
   b->block_room = b->scratch_room = 0;
-  b->n_faults = 0;
+  b->n_faults = b->faults_room = 0;
 }
 
 static sx_made *make(sx_backend *backend, const sx_plan *plan, int64_t draw_seed, const sx_deciding *deciding,
@@ -340,7 +347,7 @@ static void execute(sx_backend *backend, sx_made *made) {
   sx_made_execute(made, b->faults);
   if (!made->observe || !wait(b)) return;
   sx_stopped why = {0};
-  if (!b->faults || !sx_made_stopped(made, b->cells, &why)) why.plan = NULL;
+  if (!has_stopped(b, made, &why)) why.plan = NULL;
   sx_made_tell(made, tasks_done(made, &why));
 }
 
@@ -351,6 +358,8 @@ static bool take_faults(cuda_backend *b) {
   sx_cuda *cuda = b->cuda;
   sx_cuda_give(cuda, b->faults);
   sx_cuda_give_host(cuda, b->cells);
+  b->faults = 0;
+  b->cells = NULL;
   b->faults_room = 0;
   int64_t n_bytes = b->n_faults * (int64_t)sizeof *b->cells;
   b->faults = sx_cuda_take(cuda, n_bytes);

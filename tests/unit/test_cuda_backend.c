@@ -136,6 +136,7 @@ static void sharing(void) {
   planned *p[3] = {planned_random(3, 60), planned_text(SUMS), planned_random(5, 90)};
   device_plan d[3];
   void **expected[3];
+  int64_t free_bytes = device->backend->calls->free_bytes(device->backend);
   for (int i = 0; i < 3; i++) {
     device_plan_make(&d[i], device, planned_plan(p[i], true, true), 9, &p[i]->arena);
     ready(device, &d[i]);
@@ -152,6 +153,7 @@ static void sharing(void) {
     interpret_free(p[i]->graph, expected[i]);
     device_plan_free(&d[(i + 1) % 3]);
   }
+  CHECK(device->backend->calls->free_bytes(device->backend) == free_bytes);
   for (int i = 0; i < 3; i++) planned_free(p[i]);
   sexp_device_close(device);
 }
@@ -250,9 +252,10 @@ static void check_stop(sexp_device *device, device_plan *d, sx_finished how, sx_
 static void bad_ids(void) {
   sexp_device *device = open_portable();
   planned *p = planned_text(FAULTY);
-  device_plan d;
+  device_plan d, unready;
   device_plan_make(&d, device, planned_plan(p, true, true), 3, &p->arena);
   ready(device, &d);
+  device_plan_make(&unready, device, planned_plan(p, true, false), 3, &p->arena);
   int32_t *ids = d.host[device_buffer(&d, SX_BUFFER_EXTERNAL, "field/ids")];
   memset(ids, 0, 2000 * sizeof *ids);
   check_stop(device, &d, SX_FINISHED, (sx_stopped){0});
@@ -264,7 +267,10 @@ static void bad_ids(void) {
   check_stop(device, &d, SX_FINISHED, (sx_stopped){0});
   ids[0] = INT32_MIN;
   check_stop(device, &d, SX_FINISHED_STOPPED, (sx_stopped){NULL, 3, 0, INT32_MIN, 5});
+  ready(device, &d);
+  check_stop(device, &d, SX_FINISHED_STOPPED, (sx_stopped){NULL, 3, 0, INT32_MIN, 5});
   device_plan_free(&d);
+  device_plan_free(&unready);
   planned_free(p);
   sexp_device_close(device);
 }
