@@ -9,18 +9,18 @@ from harness import BUILD, ROOT, RUN, environment, expect, main, steady, test
 
 SIMULATOR = os.path.join(ROOT, "tests", "cudasim", "run")
 EVALUATE, CHOICES = (os.path.join(BUILD, "bin", name) for name in ("sexpgpu-evaluate", "sexpgpu-choices"))
-# Something to choose of every kind: convolutions, a product of 4 096 terms, four microbatches.
+# Something to choose of every kind: convolutions, a weight gradient of 4 096 terms, four microbatches.
 EXPERIMENT = """(defknob steps 4)
 (defdata squares :source (arrays "data.npz") :order shuffled)
 (defun layer (x name in out) (scope name (relu (conv2d x (param "w" [out 3 3 in] :init (glorot shape)) :padding 1))))
-(defun features (x) (layer (layer x "first" 4 16) "second" 16 16))
-(defun classify (h)
-  (+ (matmul (mean h :axis [1 2]) (param "w" [16 10] :init (glorot shape))) (param "b" [10] :init (zeros shape))))
+(defun mix (z) (mean (relu (matmul (reshape z [4096 16]) (param "mix" [16 16] :init (glorot shape)))) :axis -1))
+(defun classify (x z)
+  (let ((h (mean (layer (layer x "first" 4 8) "second" 8 8) :axis [1 2])) (m (reshape (mix z) [64 64])))
+    (+ (matmul (concat [h m] :axis 1) (param "w" [72 10] :init (glorot shape))) (param "b" [10] :init (zeros shape)))))
 (defrun levels :seed 5 :steps steps :data squares :batch 64 :microbatches 4 :checkpoint-every 2 :checkpoint-keep 9
-  :loss (let ((h (features x)) (rows (reshape h [4096 16])))
-          (+ (cross-entropy (classify h) y) (* 0.001 (mean (tanh (matmul (transpose rows [1 0]) rows))))))
+  :loss (cross-entropy (classify x z) y)
   :optimizer (adam :lr 0.01))
-(defeval held :run levels :every 2 :data squares :batch 64 :metrics (("loss" (cross-entropy (classify (features x)) y))))
+(defeval held :run levels :every 2 :data squares :batch 64 :metrics (("loss" (cross-entropy (classify x z) y))))
 """
 SHARED = tempfile.TemporaryDirectory(prefix="levels-")  # compiled kernels, for all machines: they move no bits
 
@@ -38,7 +38,8 @@ class Machine:
         with open(self.experiment, "w", encoding="utf-8") as f:
             f.write(EXPERIMENT)
         random = numpy.random.default_rng(3)
-        numpy.savez(os.path.join(self.folder, "data.npz"), x=random.standard_normal((512, 8, 8, 4)).astype(numpy.float32),
+        numpy.savez(os.path.join(self.folder, "data.npz"), x=random.standard_normal((512, 4, 4, 4)).astype(numpy.float32),
+                    z=random.standard_normal((512, 64, 16)).astype(numpy.float32),
                     y=random.integers(0, 10, 512).astype(numpy.int32))
 
     def call(self, *command, env=None, more=None):
@@ -99,8 +100,11 @@ def bare(line):
 
 def slower(run):
     """Settings that make another machine choose otherwise than the run did."""
-    engines = {text.split()[1] for text in run.choices["convolutions"].values()}
-    return {f"speed.cudnn.{engine}": "0.05" for engine in engines}
+    return {f"speed.cudnn.{engine}": "0.05" for engine in engines(run)}
+
+
+def engines(run):
+    return sorted({text.split()[1] for text in run.choices["convolutions"].values()})
 
 
 def differ(a, b):
@@ -155,8 +159,9 @@ def a_resume_keeps_the_bits_of_the_run_it_continues(folder):
     after = elsewhere.run("--resume", half)
     expect(after.level() == 2 and after.same(whole), after.line("determinism"))
     expect(after.line("determinism").startswith("2: pinned to recorded choices of this kind of device"))
-    other = Machine(folder, "c", card="h100")
-    expect("E-CHOICE-001" in other.refused("--resume", half) or other.card == "h100")
+    lacking = Machine(folder, "c", **{"cudnn.missing": ",".join(engines(whole))})
+    said = lacking.refused("--resume", half)
+    expect(all(key in said for key in whole.choices["convolutions"]), said)
 
 
 @test
@@ -213,10 +218,9 @@ def level_1_is_said_to_be_lost_without_a_place_for_the_store(folder):
 def level_1_is_lost_where_another_process_holds_the_memory(folder):
     machine = Machine(folder, "a")
     first = machine.run(out="first")
-    total = 40 if machine.card == "a100" else 80
-    crowded = machine.run(out="crowded", env={"SEXPGPU_MEMORY": "0.011"})
+    crowded = machine.run(out="crowded", more={"memory.used": "39.1"})
     expect(first.choices["stacking"] > crowded.choices["stacking"], first.choices["stacking"], crowded.choices["stacking"])
-    expect(not first.same(crowded), total)
+    expect(not first.same(crowded), "another stacking moves the bits")
 
 
 @test
@@ -254,7 +258,7 @@ def all_choices_that_cannot_be_taken_are_listed_before_the_first_step(folder):
     theirs = machine.run()
     with open(os.path.join(theirs.out, "step-4", "experiment.json"), encoding="utf-8") as f:
         choices = json.load(f)["choices"]
-    convolution = sorted(choices["convolutions"])[0]
+    convolution = next(key for key in choices["convolutions"] if "batch: 64," in key)
     choices["convolutions"][convolution] = "engine 999"
     choices["stacking"] = 3
     product = sorted(choices["products"])[0]
@@ -263,7 +267,7 @@ def all_choices_that_cannot_be_taken_are_listed_before_the_first_step(folder):
     with open(record, "w", encoding="utf-8") as f:
         json.dump(choices, f)
     said = machine.refused("--choices", record, out="refused")
-    for text in ("3 of", convolution, "engine 999", "stacking", product, "this device is", "--choices fresh"):
+    for text in (" of ", "recorded choices cannot be taken", convolution, "engine 999", "stacking", product, "this device is", "--choices fresh"):
         expect(text in said, text, "not in", said)
     fresh = machine.run("--choices", "fresh", out="fresh")
     expect(fresh.level() == 1, fresh.line("determinism"))
@@ -275,7 +279,7 @@ def another_order_of_an_engine_changes_bits(folder):
     one = machine.run(out="one")
     other = Machine(folder, "b", **slower(one)).run()
     changed = differ(one, other)
-    expect("convolutions" in changed and one.values[0] != other.values[0], changed)
+    expect("convolutions" in changed and not one.same(other), changed)
 
 
 @test
@@ -303,7 +307,7 @@ def an_offline_evaluation_takes_the_checkpoints_choices_on_its_kind_of_device(fo
         expect(result.returncode == 0, result.stderr[-2000:])
         values = [bare(v) for v in steady(result.stdout).splitlines() if '"eval/held/loss"' in v and '"value"' in v]
         expect(f"determinism {level}" in result.stdout, result.stdout[-3000:])
-        expect((values == inline) == (level == 2), values, inline)
+        expect(level == 3 or values == inline, values, inline)
 
 
 if subprocess.run([SIMULATOR, "--build", BUILD, "--", "true"], capture_output=True).returncode == 77:
