@@ -8,6 +8,7 @@
 #include "cudnn_descriptor.h"
 #include "trial.h"
 
+const char sx_no_engine[] = "none";
 static const char CONVOLUTION[] = "convolution", PRODUCT[] = "product";
 
 /* ---- finding ------------------------------------------------------------------------------------ */
@@ -21,9 +22,10 @@ static sx_option *find(sx_options *options, const char *kind, const char *key) {
 }
 
 static bool add_engines(sx_option *option, sx_options *options) {
-  sx_offers offers;
-  if (!sx_cudnn_offers(&offers, options->cudnn, &option->convolution)) return false;
+  sx_offers offers = {0};
+  if (options->cudnn && !sx_cudnn_offers(&offers, options->cudnn, &option->convolution)) return false;
   const char **values = SX_NEW_N(options->arena, const char *, offers.n_candidates ? offers.n_candidates : 1);
+  values[0] = sx_no_engine;
   for (size_t i = 0; i < offers.n_candidates; i++) {
     sx_text text;
     sx_text_init(&text, options->arena);
@@ -31,7 +33,7 @@ static bool add_engines(sx_option *option, sx_options *options) {
     values[i] = sx_text_get(&text);
   }
   option->values = values;
-  option->n_values = offers.n_candidates;
+  option->n_values = offers.n_candidates ? offers.n_candidates : 1;
   return true;
 }
 
@@ -43,7 +45,7 @@ static bool option_of(sx_option *option, const sx_options *options, const sx_pla
   if (sx_product_key_of(&option->product, plan, task)) {
     option->kind = PRODUCT;
     sx_product_key_print(&key, &option->product);
-  } else if (options->cudnn && sx_convolution_of(&option->convolution, plan, task)) {
+  } else if (sx_convolution_of(&option->convolution, plan, task)) {
     option->kind = CONVOLUTION;
     sx_convolution_print(&key, &option->convolution);
   }
@@ -111,26 +113,30 @@ static void pin_engine(void *context) {
   t->offered = refusal.offered;
 }
 
-/* An engine is taken if its plan can be made, whether or not the heuristics offer it. Asked for outside of any guard.
- */
-static bool takes_engine(void *work, const sexp_need *need, const char *value, char *words, size_t n_words) {
-  (void)need;
-  taking t = {.of = work, .value = value, .offered = "there is no memory to ask for it", .pin = SX_PIN_FAILED};
-  sx_cudnn *cudnn = t.of->options->cudnn;
-  size_t n_owned = cudnn->owned.n;
-  bool had_memory = sx_guard(t.of->options->arena->memory, pin_engine, &t);
-  sx_cudnn_release(cudnn, n_owned);
-  if (had_memory && t.pin == SX_PINNED) return true;
-  size_t n = strlen(t.offered);
+static bool refuse(char *words, size_t n_words, const char *offered) {
+  size_t n = strlen(offered);
   if (n >= n_words) n = n_words - 1;
-  memcpy(words, t.offered, n);
+  memcpy(words, offered, n);
   words[n] = 0;
   return false;
 }
 
+/* An engine is taken if its plan can be made, whether or not the heuristics offer it; none can always be had. Asked for
+ * outside of any guard. */
+static bool takes_engine(void *work, const sexp_need *need, const char *value, char *words, size_t n_words) {
+  (void)need;
+  if (!strcmp(value, sx_no_engine)) return true;
+  taking t = {.of = work, .value = value, .offered = "there is no memory to ask for it", .pin = SX_PIN_FAILED};
+  sx_cudnn *cudnn = t.of->options->cudnn;
+  if (!cudnn) return refuse(words, n_words, "the device has no cuDNN");
+  size_t n_owned = cudnn->owned.n;
+  bool had_memory = sx_guard(t.of->options->arena->memory, pin_engine, &t);
+  sx_cudnn_release(cudnn, n_owned);
+  return (had_memory && t.pin == SX_PINNED) || refuse(words, n_words, t.offered);
+}
+
 static bool tell_option(void *context, sx_option *option) {
   needing *n = context;
-  if (!option->n_values) return true;
   sexp_need need = {.kind = option->kind, .key = option->key, .values = option->values, .n_values = option->n_values};
   if (option->kind == CONVOLUTION) {
     need_work *work = SX_NEW(n->options->arena, need_work);
@@ -181,7 +187,7 @@ static void ask(void *context) {
 
 static bool decide_option(void *context, sx_option *option) {
   decision *d = context;
-  if (option->decided || !option->n_values) return true;
+  if (option->decided) return true;
   if (!d->deciding) {
     option->decided = option->values[0];
     return true;
@@ -207,7 +213,8 @@ const char *sx_options_value(void *context, const char *kind, const char *key) {
   sx_options *options = context;
   const sx_option *option = find(options, kind, key);
   if (!option) return NULL;
-  if (option == options->trying) return options->trying_value;
-  if (option->decided || !option->n_values) return option->decided;
-  return option->values[option->kind == PRODUCT ? option->n_values - 1 : 0];
+  const char *value = option->values[option->kind == PRODUCT ? option->n_values - 1 : 0];
+  if (option == options->trying) value = options->trying_value;
+  if (option->decided) value = option->decided;
+  return strcmp(value, sx_no_engine) ? value : NULL;
 }

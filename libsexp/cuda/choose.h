@@ -14,13 +14,16 @@
 #include "convolve.h"
 #include "cudnn.h"
 
+/* The value of a convolution that runs without cuDNN, as no engine of it may be taken. */
+extern const char sx_no_engine[];
+
 typedef struct sx_option {
   const char *kind, *key; /* "convolution", "product" */
   sx_convolution convolution;
   sx_product_key product;
   const char *const *values; /* candidates, at least one; the first is that of --deterministic */
-  size_t n_values;           /* 0: a convolution that cuDNN takes no engine for: nothing to choose */
-  const char *decided;       /* NULL: not yet */
+  size_t n_values;
+  const char *decided; /* NULL: not yet */
 } sx_option;
 
 /* What trying candidates asks of the device; functions give SEXP_RAN or why not. */
@@ -49,13 +52,13 @@ typedef struct sx_options {
 
 /* Adds the plan's options that are new. False: cuDNN failed, errors are in its diags. */
 bool sx_options_find(sx_options *options, const sx_plan *plan);
-/* Calls tell for every option of the plan with candidates. */
+/* Calls tell for every option of the plan. */
 bool sx_options_tell(sx_options *options, const sx_plan *plan, sx_tell_need *tell, void *context);
 /* Decides what is undecided of the plan: as `deciding` says, or without one (NULL) the first candidate. False: an error
  * is in diags. */
 bool sx_options_decide(sx_options *options, const sx_plan *plan, const sx_deciding *deciding,
                        const sx_trial_calls *trials, sx_diags *diags);
-/* For sx_lowering: the value decided under the key, NULL where there is no such option or it has no candidate. What is
+/* For sx_lowering: the value decided under the key, NULL where there is no such option, or no engine is taken. What is
  * not decided yet is the candidate that takes the most scratch, so that a plan's memory is known before. */
 const char *sx_options_value(void *options, const char *kind, const char *key);
 

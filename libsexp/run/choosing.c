@@ -378,10 +378,12 @@ static void describe_stacking(const sx_run *run, sx_text *text) {
   const sx_stacking *stacking = &run->stacking;
   for (int i = 0; i < stacking->n; i++) {
     const sx_offered *offered = &stacking->items[i];
-    sx_text_addf(text, "%-7s %10.1f MiB  %s%s\n", offered->value, (double)offered->n_bytes / 1048576,
-                 offered->fits ? "fits" : "does not fit", offered->degree == run->degree ? ", taken" : "");
+    sx_text_addf(text, "%-19s %-18s %12.3f MiB, %s%s\n", i ? "" : "stacking", offered->value,
+                 (double)offered->n_bytes / 1048576, offered->fits ? "fits" : "does not fit",
+                 offered->degree == run->degree ? ", taken" : "");
   }
-  if (stacking->refusal) sx_text_addf(text, "not stacked: %s\n", stacking->refusal);
+  if (stacking->refusal)
+    sx_text_addf(text, "%-19s not above 1: %s\n", stacking->n ? "" : "stacking", stacking->refusal);
 }
 
 static void describe_bound(const sx_run *run, const sx_bound *bound, sx_text *text) {

@@ -67,9 +67,12 @@ void sx_give_all(sx_run *run) {
   run->image = NULL;
 }
 
+static void describe_use(sx_text *text, bool first, const char *words, int64_t n_bytes) {
+  sx_text_addf(text, "%-19s %-18s %12.3f MiB\n", first ? "device memory" : "", words, (double)n_bytes / 1048576);
+}
+
 void sx_describe_memory(const sx_run *run, sx_text *text) {
-  for (int use = 0; use < SX_N_USES; use++)
-    sx_text_addf(text, "%-18s %12.3f MiB\n", use_words[use], (double)run->use_bytes[use] / 1048576);
+  for (int use = 0; use < SX_N_USES; use++) describe_use(text, !use, use_words[use], run->use_bytes[use]);
   int64_t shared = 0;
   for (const sx_bound *bound = run->bounds; bound; bound = bound->next_bound) {
     int64_t n = bound->plan && run->backend->calls->plan_bytes
@@ -78,7 +81,7 @@ void sx_describe_memory(const sx_run *run, sx_text *text) {
                               : 0;
     if (n > shared) shared = n;
   }
-  sx_text_addf(text, "%-18s %12.3f MiB\n", "activations", (double)shared / 1048576);
+  describe_use(text, false, "activations", shared);
 }
 
 /* ---- moving ---- */

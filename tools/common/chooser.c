@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "failure.h"
 
@@ -11,7 +12,7 @@
 static const char fixed_recompute[] = "9";
 /* What the bits of a --portable run rest on. */
 static const char portable_facts[] = "cuda, numerics 1";
-enum { TIME_TEXT = 32, NUMBER_TEXT = 64 };
+enum { TIME_TEXT = 32, NUMBER_TEXT = 64, PATH_TEXT = 4096 };
 
 static bool is_kind(const char *kind, const char *name) { return strcmp(kind, name) == 0; }
 
@@ -291,10 +292,22 @@ static int choose(void *context, const sexp_choice *choice, const char **value, 
 
 /* ---- opening and what is said at the end ---- */
 
+/* Of this process, or of another tool in its folder. */
+static bool find_executable(char path[PATH_TEXT], const char *beside) {
+  static const char own[] = "/proc/self/exe";
+  ssize_t n = beside ? readlink(own, path, PATH_TEXT - 1) : 0;
+  if (n <= 0) return snprintf(path, PATH_TEXT, "%s", own) > 0;
+  path[n] = 0;
+  char *name = strrchr(path, '/') + 1;
+  size_t room = PATH_TEXT - (size_t)(name - path);
+  return (size_t)snprintf(name, room, "%s", beside) < room;
+}
+
 void tool_chooser_open(tool_chooser *chooser, tool_pinning *pinning, const sexp_device *device,
                        const tool_chooser_options *options) {
   const sexp_device_facts *facts = sexp_device_describe(device);
-  choices_error error;
+  char path[PATH_TEXT];
+  choices_error error = {.code = "E-CHOICE-008", .message = "the path of the executable is too long"};
   *chooser = (tool_chooser){.calls = {chooser, recorded, check, choose},
                             .pinning = pinning,
                             .device = {.device = options->portable ? portable_facts : facts->text,
@@ -309,7 +322,8 @@ void tool_chooser_open(tool_chooser *chooser, tool_pinning *pinning, const sexp_
                             .tool = options->tool};
   snprintf(chooser->mode, sizeof chooser->mode, "%s%s%s", options->optimize ? "" : "optimize off",
            !options->optimize && options->portable ? ", " : "", options->portable ? "portable" : "");
-  if (choices_executable_read(&chooser->executable, chooser->build_id, "/proc/self/exe", &error) != CHOICES_OK)
+  if (!find_executable(path, options->runs) ||
+      choices_executable_read(&chooser->executable, chooser->build_id, path, &error) != CHOICES_OK)
     chooser->unstored = error;
 }
 

@@ -30,6 +30,7 @@ typedef struct tool_chooser {
 
 typedef struct tool_chooser_options {
   const char *tool, *identity;
+  const char *runs; /* whose memory of measurements is looked at: a tool beside this one; NULL: this one's own */
   bool optimize, portable;
   bool looks; /* measures nothing: takes what is remembered, else the first candidate */
 } tool_chooser_options;

@@ -75,9 +75,11 @@ static const char *decided(const tool_mode *mode, const char *kind) {
   return "1";
 }
 
+/* A convolution without an engine is none of those that are counted. */
 static size_t count_decided(const tool_mode *mode, const char *kind) {
   size_t n = 0;
-  for (size_t i = 0; i < mode->n_decisions; i++) n += strcmp(mode->decisions[i].kind, kind) == 0;
+  for (size_t i = 0; i < mode->n_decisions; i++)
+    n += strcmp(mode->decisions[i].kind, kind) == 0 && strcmp(mode->decisions[i].value, "none") != 0;
   return n;
 }
 

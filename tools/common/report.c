@@ -155,6 +155,27 @@ int tool_report_fits(sexp_program *program, double allowed_gib, bool twice, int6
                    tool_bytes(step, about->step_bytes), tool_bytes(copied, copy_bytes), largest ? largest : "");
 }
 
+char *tool_report_details(sexp_program *program, sexp_run *on_device, bool launches) {
+  size_t n = 0;
+  char *details = NULL;
+  FILE *to = open_memstream(&details, &n);
+  if (!to) return NULL;
+  const char *texts[] = {
+      on_device ? "" : sexp_program_text(program, "report"),
+      on_device ? sexp_run_text(on_device, "memory") : "",
+      on_device ? sexp_run_text(on_device, "stacking") : "",
+      !launches   ? ""
+      : on_device ? sexp_run_text(on_device, "kernels")
+                  : sexp_program_text(program, "plan"),
+  };
+  bool good = true;
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) good = good && texts[i] && fputs(texts[i], to) >= 0;
+  if (fclose(to) != 0) good = false;
+  if (good) return details;
+  free(details);
+  return NULL;
+}
+
 /* The last two lines of the first part end the report. */
 void tool_report_print(const tool_report *report, const char *details, FILE *to) {
   const char *tail = strstr(report->text, "\ndeterminism");

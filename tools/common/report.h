@@ -36,6 +36,9 @@ int tool_report_fits(sexp_program *program, double allowed_gib, bool twice, int6
 void tool_report_evaluation(FILE *to, const char *path, const sexp_program *program, const sexp_run *run,
                             const tool_experiment *experiment, const char *const *evals, size_t n_evals,
                             const tool_mode *mode);
+/* What a longer report adds: every product and convolution of the CPU, or of a run on a device (on_device) its memory
+ * and degrees of stacking; with `launches` every piece of work. Owned; NULL: out of memory. */
+char *tool_report_details(sexp_program *program, sexp_run *on_device, bool launches);
 /* All of it, as a person sees it; details: texts to add before the last two lines, or NULL. */
 void tool_report_print(const tool_report *report, const char *details, FILE *to);
 void tool_report_free(tool_report *report);

@@ -54,6 +54,7 @@ static int choose_on_device(explanation *e) {
                                         .identity = sexp_program_describe(e->program)->identity,
                                         .optimize = s->selection.optimize,
                                         .portable = s->engine.portable,
+                                        .runs = "sexpgpu-run",
                                         .looks = true};
   sexp_run_options run_options = SEXP_RUN_OPTIONS_DEFAULT;
   int status = tool_pinning_select(&e->pinning, NULL);
@@ -94,16 +95,6 @@ static int print_text(const explanation *e, const char *what) {
   return TOOL_DONE;
 }
 
-/* Every product and convolution, then with SEXPGPU_EXPLAIN every launch. */
-static char *make_details(const explanation *e) {
-  const char *products = sexp_program_text(e->program, "report"), *launches = "";
-  if (e->settings->explain_what) launches = sexp_program_text(e->program, "plan");
-  size_t n = products && launches ? strlen(products) + strlen(launches) + 1 : 0;
-  char *details = n ? malloc(n) : NULL;
-  if (details) snprintf(details, n, "%s%s", products, launches);
-  return details;
-}
-
 static int print_report(const explanation *e) {
   const sexp_description *about = sexp_program_describe(e->program);
   const tool_report_facts facts = {.path = e->settings->selection.file,
@@ -115,7 +106,7 @@ static int print_report(const explanation *e) {
                                    .mode = &e->mode};
   tool_report report;
   bool made = tool_report_program(&report, &facts);
-  char *details = made ? make_details(e) : NULL;
+  char *details = made ? tool_report_details(e->program, e->device ? e->run : NULL, e->settings->explain_what) : NULL;
   if (details) tool_report_print(&report, details, stdout);
   tool_report_free(&report);
   free(details);

@@ -132,13 +132,12 @@ static int describe(training *t) {
 
 static void print_report(training *t) {
   const run_settings *s = t->settings;
-  const char *details = NULL;
+  char *details = NULL;
   if (s->quiet && !s->explain) return;
-  if (s->explain_what)
-    details = sexp_program_text(t->program, "plan");
-  else if (s->verbose || s->explain)
-    details = sexp_program_text(t->program, "report");
+  if (s->explain_what || s->verbose || s->explain)
+    details = tool_report_details(t->program, t->device ? t->run : NULL, s->explain_what != NULL);
   tool_report_print(&t->report, details, s->explain ? stdout : stderr);
+  free(details);
   if (!s->verbose) return;
   for (int role = 0; role < TOOL_N_ROLES; role++) tool_credentials_print(&t->credentials, (tool_role)role, stderr);
 }
