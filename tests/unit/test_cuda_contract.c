@@ -222,7 +222,7 @@ static void products(void) {
 static void test_products(void **state) {
   (void)state;
   cudasim_good("", products);
-  cudasim_good("order=lazy", products);
+  cudasim_good("order=lazy\ncard=tests/cuda/h100.json", products);
 }
 
 static void implementations(void) {
@@ -396,6 +396,7 @@ static void convolutions(void) {
 static void test_convolutions(void **state) {
   (void)state;
   cudasim_good("", convolutions);
+  cudasim_good("card=tests/cuda/h200.json", convolutions);
 }
 
 /* ---- needs and refusals -------------------------------------------------------------------------- */
