@@ -3,6 +3,7 @@
 #   make            libraries and tools into build/bin
 #   make demo       installs what it needs, builds, trains the Fashion-MNIST example and checks it
 #   make test       installs what it needs, builds, runs every test
+#   make gpu-check  on a machine with a card: builds, checks and measures the CUDA device, writes a report
 #   make help       the other targets
 #
 # Objects go to build/<hash of compiler and flags>; build/bin, build/lib and build/test link the last build.
@@ -244,7 +245,7 @@ FUZZERS := $(patsubst tests/fuzz/%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 REPLAYS := $(patsubst %,$(O)/tests/fuzz/%,$(FUZZERS))
 
 .PHONY: libs all demo test tests golden docs check-math bench asan ubsan tsan fuzz tidy format install uninstall dist clean help \
-  dependencies configuration gpu
+  dependencies configuration gpu gpu-check
 libs: $(LIBSEXP) $(LIBCKPT) $(LIBCHOICES) $(COMMON)
 all: configuration $(LIBSEXP) $(LIBCKPT) $(LIBCHOICES) $(patsubst %,$(O)/bin/%,$(TOOLS)) $(O)/libsexp.so $(O)/libckpt.so \
   $(O)/libchoices.so
@@ -436,6 +437,9 @@ docs: ; $(Q)python3 docs/make-errors.py && python3 docs/make-ir.py
 check-math: all $(O)/tests/math/check_math
 	$(Q)$(O)/tests/math/check_math $(FUNCTIONS)
 
+# For a machine with a card: builds, runs the device suite and benchmarks, writes one report (docs/gpu/README.md).
+gpu-check: ; $(Q)sh tests/gpu/check.sh --build $(BUILD)
+
 bench: NEED := build test bench
 bench: dependencies
 	$(submake) all $(BENCHES)
@@ -498,6 +502,6 @@ clean: ; rm -rf $(BUILD)
 
 help:
 	@sed -n '/^#   make/,/^# CUDA=/s/^# *//p' Makefile
-	@echo "targets: all demo test check-math bench asan ubsan tsan fuzz tidy format install uninstall dist clean"
+	@echo "targets: all demo test gpu gpu-check check-math bench asan ubsan tsan fuzz tidy format install uninstall dist clean"
 
 -include $(shell find $(O) -name '*.d' 2>/dev/null)

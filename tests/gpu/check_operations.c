@@ -147,7 +147,7 @@ int main(int argc, char **argv) {
   run(pieces, n, progress);
   if (progress->opened && progress->next < n)
     printf("\nNot reached: %zu of %zu, from %s on.\n", n - progress->next, n, pieces[progress->next].name);
-  printf("\n%d passed, %d failed\n", progress->passed, progress->failed);
+  printf("\n%d passed, %d failed, %zu not reached\n", progress->passed, progress->failed, n - progress->next);
   return !progress->opened ? 77 : progress->failed > 0;
 }
 #else
