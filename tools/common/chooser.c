@@ -216,7 +216,7 @@ static bool is_fresh(const tool_pinning *pinning, const char *kind) {
 static const char *recorded(void *context, const char *kind, const char *key) {
   const tool_chooser *chooser = context;
   const tool_pinning *pinning = chooser->pinning;
-  if (!pinning->taken || is_fresh(pinning, kind)) return NULL;
+  if (!pinning->taken || chooser->portable || is_fresh(pinning, kind)) return NULL;
   const choices_kind *known = choices_kind_find(kind);
   const choices_row *row = choices_record_find(pinning->taken, kind, known && known->is_map ? key : NULL);
   return row && !(row->is_json && strcmp(row->value, "null") == 0) ? row->value : NULL;
@@ -247,6 +247,10 @@ static int check(void *context, const sexp_need *needs, size_t n_needs, sexp_fai
   tool_chooser *chooser = context;
   tool_pinning *pinning = chooser->pinning;
   if (!pinning->taken) return 0;
+  if (chooser->portable) {
+    chooser->status = tool_pinning_pin_none(pinning, &chooser->device, chooser->identity);
+    return chooser->status ? refuse(why, "E-CHOICE-001", "recorded choices cannot be taken") : 0;
+  }
   choices_need *asked = calloc(n_needs + 1, sizeof *asked);
   sexp_need *all = calloc(n_needs + 1, sizeof *all);
   int status = asked && all ? TOOL_DONE : tool_no_memory();
@@ -280,9 +284,10 @@ static int look(tool_chooser *chooser, const sexp_choice *choice, const char **v
 static int choose(void *context, const sexp_choice *choice, const char **value, sexp_failure *why) {
   tool_chooser *chooser = context;
   choices_pins *pins = chooser->pinning->pins;
+  if (chooser->portable) return give_first(chooser, choice, value, why);
   const char *pinned = pins ? choices_pins_take(pins, choice->kind, choice->key) : NULL;
   if (pinned) return give(chooser, pinned, value, why);
-  if (chooser->pinning->options.strict || chooser->portable) return give_first(chooser, choice, value, why);
+  if (chooser->pinning->options.strict) return give_first(chooser, choice, value, why);
   if (chooser->looks) return look(chooser, choice, value, why);
   if (pins) choices_pins_note_measured(pins, choice->kind, choice->key);
   if (!choice->n_values) return measure_number(chooser, choice, value, why);

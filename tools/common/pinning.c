@@ -75,7 +75,7 @@ static size_t list_needs(choices_need *needs, const choices_record *record, cons
     const choices_row *row = &rows[i];
     bool none = row->is_json && strcmp(row->value, "null") == 0;
     if (strcmp(row->kind, "stacking") == 0 && is_of_graph(row, identity))
-      needs[n++] = (choices_need){row->kind, row->key, unstacked, 1, "a CPU run computes unstacked: 1"};
+      needs[n++] = (choices_need){row->kind, row->key, unstacked, 1, "without choices it computes unstacked: 1"};
     else if (strcmp(row->kind, "node_gradients") == 0 && !none)
       needs[n++] = (choices_need){row->kind, row->key, NULL, 0, "one node: there are no gradients between nodes"};
   }
@@ -140,16 +140,19 @@ void tool_pinning_judge(tool_pinning *pinning, const choices_device *device, boo
   pinning->level = choices_level(pinning->determinism, sizeof pinning->determinism, &run);
 }
 
+int tool_pinning_pin_none(tool_pinning *pinning, const choices_device *device, const char *identity) {
+  choices_need needs[MOST_NEEDS] = {{0}};
+  if (!pinning->taken) return TOOL_DONE;
+  size_t n = pinning->options.evaluates ? 0 : list_needs(needs, pinning->taken, identity);
+  int status = tool_pinning_pin(pinning, device, needs, n, NULL, NULL);
+  for (size_t i = 0; !status && i < n; i++) choices_pins_take(pinning->pins, needs[i].kind, needs[i].key);
+  return status;
+}
+
 int tool_pinning_take(tool_pinning *pinning, const char *device, const char *identity, const char *resumed) {
   const choices_device here = {.device = device};
-  choices_need needs[MOST_NEEDS];
   int status = tool_pinning_select(pinning, resumed);
-  if (status) return status;
-  if (pinning->taken) {
-    size_t n = pinning->options.evaluates ? 0 : list_needs(needs, pinning->taken, identity);
-    status = tool_pinning_pin(pinning, &here, needs, n, NULL, NULL);
-    for (size_t i = 0; !status && i < n; i++) choices_pins_take(pinning->pins, needs[i].kind, needs[i].key);
-  }
+  if (!status) status = tool_pinning_pin_none(pinning, &here, identity);
   if (!status) tool_pinning_judge(pinning, &here, false, NULL);
   return status;
 }

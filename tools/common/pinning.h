@@ -42,6 +42,9 @@ int tool_pinning_select(tool_pinning *pinning, const char *resumed);
 int tool_pinning_pin(tool_pinning *pinning, const choices_device *device, const choices_need *needs, size_t n_needs,
                      choices_takes_function *takes, void *context);
 
+/* The same for a run of that identity that makes no choice: a CPU's, a portable one. */
+int tool_pinning_pin_none(tool_pinning *pinning, const choices_device *device, const char *identity);
+
 /* Sets level and determinism. chooses: the device makes choices; store: why they are not remembered, NULL: they are. */
 void tool_pinning_judge(tool_pinning *pinning, const choices_device *device, bool chooses, const choices_error *store);
 
