@@ -83,7 +83,7 @@ def a_machine_without_a_card_has_a_report_too(folder):
     report = Report(folder, "--only", "machine", "--only", "facts", "--only", "operations", "--only", "levels", status=77,
                     settings=["--set", "count=0"])
     expect(report.summary["machine"] == "done" and "- missing:" in report.text, report.text)
-    for name in ("facts", "levels"):
+    for name in ("facts", "operations", "levels"):
         expect("E-DEVICE-021" in report.summary[name], report.summary)
     expect("A card that is not known" in report.text, report.text[:100])
 

@@ -2,6 +2,7 @@
 #ifndef TEST_GPU_BENCH_PARTS_H
 #define TEST_GPU_BENCH_PARTS_H
 
+#ifdef SX_CUDA
 #include "on_device.h"
 
 typedef struct bench {
@@ -44,5 +45,6 @@ void bench_memory(bench *b);       /* copies, element groups, rows, reductions, 
 void bench_products(bench *b);     /* products beside a plain call of cuBLAS; on a portable device alone */
 void bench_convolutions(bench *b); /* each engine */
 void bench_launches(bench *b);     /* a replayed sequence beside an unrecorded one */
+#endif
 
 #endif

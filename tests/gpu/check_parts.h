@@ -2,6 +2,7 @@
 #ifndef TEST_GPU_CHECK_PARTS_H
 #define TEST_GPU_CHECK_PARTS_H
 
+#ifdef SX_CUDA
 #include "on_device.h"
 
 enum { CHECK_CASES_MOST = 32, CHECK_PIECES_MOST = 400 };
@@ -39,5 +40,6 @@ bool check_failed(check_result *result, const char *format, ...) __attribute__((
 /* Fails where bytes differ, naming the first element that does. NaNs of both become the one NaN. */
 bool check_bits(check_result *result, const char *what, sx_dtype dtype, void *got, void *want, int64_t n);
 double check_now(void);
+#endif
 
 #endif

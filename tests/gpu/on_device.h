@@ -3,6 +3,7 @@
 #ifndef TEST_GPU_ON_DEVICE_H
 #define TEST_GPU_ON_DEVICE_H
 
+#ifdef SX_CUDA
 #include "../../libsexp/cuda/cuda.h"
 
 typedef struct gpu_device {
@@ -48,5 +49,6 @@ bool gpu_finish(gpu_device *gpu, sx_stopped *why);
 
 /* A plan of a graph's text, in the arena; NULL: the text is no graph. */
 const sx_plan *gpu_plan_of(const char *text, bool fuse, sx_arena *arena);
+#endif
 
 #endif

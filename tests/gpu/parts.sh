@@ -104,17 +104,21 @@ suites() {
     echo 'skipped: there is no cmocka.h'
     return 77
   }
-  objects=$build/$(readlink "$build/lib")
+  [ -L "$build/test" ] || {
+    echo 'skipped: nothing was built'
+    return 77
+  }
+  objects=$build/$(readlink "$build/test")
   bad=0 good=0
   echo '| suite | result |'
   echo '| --- | --- |'
   for suite in test_cuda_library test_cudnn_facts test_cudnn_select test_cudnn_pin test_cudnn_choices; do
-    ${MAKE:-make} -j"$(nproc)" BUILD="$build" "$objects/tests/unit/$suite" > "$work/make" 2>&1 || {
+    ${MAKE:-make} -j"$(nproc)" BUILD="$build" "$objects/unit/$suite" > "$work/make" 2>&1 || {
       echo "| $suite | not built: $(grep -m 1 -E 'error|Error' "$work/make" | tr '|' '/' | cut -c1-200) |"
       bad=$((bad + 1))
       continue
     }
-    if "$objects/tests/unit/$suite" > "$work/suite" 2>&1; then
+    if "$objects/unit/$suite" > "$work/suite" 2>&1; then
       good=$((good + 1))
       echo "| $suite | $(grep -c '^\[       OK' "$work/suite") passed $(grep -m 1 '^skipped' "$work/suite") |"
     else
