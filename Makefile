@@ -60,7 +60,7 @@ LIBSEXP_SOURCES := \
   libsexp/cuda/emit_rows.c libsexp/cuda/emit_scan.c libsexp/cuda/emit_scatter.c libsexp/cuda/emit_sort.c \
   libsexp/cuda/kernel_product.c libsexp/cuda/lower.c libsexp/cuda/product.c libsexp/cuda/product_map.c \
   libsexp/cuda/values.c libsexp/cuda/work.c \
-  libsexp/run/bind.c libsexp/run/choosing.c libsexp/run/data_arrays.c libsexp/run/data_csv.c libsexp/run/data_idx.c \
+  libsexp/run/bind.c libsexp/run/choosing.c libsexp/run/estimating.c libsexp/run/data_arrays.c libsexp/run/data_csv.c libsexp/run/data_idx.c \
   libsexp/run/data_manifest.c libsexp/run/data_windows.c libsexp/run/dataset.c libsexp/run/device_memory.c libsexp/run/diagnostics.c \
   libsexp/run/digests.c libsexp/run/encoding.c libsexp/run/evaluation.c libsexp/run/files.c libsexp/run/generating.c \
   libsexp/run/loader.c libsexp/run/messages.c libsexp/run/parameters.c libsexp/run/run.c libsexp/run/start.c libsexp/run/step.c \

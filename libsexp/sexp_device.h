@@ -62,7 +62,9 @@ typedef struct sexp_choice {
   const char *kind, *key;
   const char *const *values; /* the candidates, in the heuristic's order: the first is that of --deterministic */
   size_t n_values;
-  const double *estimated_ns; /* by the cost model, one a candidate; NULL: it says nothing */
+  /* Estimates each candidate's time by the cost model, from rates of the device that the chooser's `cost` remembers or
+   * has measured. False: the model says nothing. NULL: there is none. */
+  bool (*estimate)(void *work, double *estimated_ns);
   /* Does the candidate's work once, to its end. */
   sexp_ran (*run)(void *work, size_t candidate);
   /* Runs it on the fixed input of the probe and gives a digest of the output; NULL: it has no output of its own. */
@@ -95,6 +97,11 @@ typedef struct sexp_chooser {
   int (*check)(void *context, const sexp_need *needs, size_t n_needs, sexp_failure *why);
   /* Decides: *value is one of the candidates, or text of a measured number; borrowed from the chooser. */
   int (*choose)(void *context, const sexp_choice *choice, const char **value, sexp_failure *why);
+  /* Called by a choice's estimate: the time that the device takes for a standard piece of work ("copy 134217728 bytes"),
+   * as it is remembered, else as `measure` says and remembered from now on. -1: it is neither remembered nor can it be,
+   * or the device refused: the model is not used then, as times that are measured again in each run might decide
+   * otherwise in each. NULL: there is no such place. */
+  int64_t (*cost)(void *context, const char *key, sexp_ran (*measure)(void *work, int64_t *time_ns), void *work);
 } sexp_chooser;
 
 /* What a run decided, in the order of its decisions; borrowed from the run. */

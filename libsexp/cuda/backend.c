@@ -483,6 +483,11 @@ static bool measure(sx_backend *backend, const char *what, char *text, size_t n_
   return sx_cuda_measure(of(backend)->cuda, what, text, n_text, diags);
 }
 
+static bool rates(sx_backend *backend, sx_cost_rates *found, unsigned dtypes, const struct sexp_chooser *chooser,
+                  sx_diags *diags) {
+  return sx_cuda_rates(of(backend)->cuda, found, dtypes, chooser, diags);
+}
+
 static void print(sx_backend *backend, const sx_made *made, sx_text *text) {
   (void)backend;
   sx_made_print(made, text);
@@ -517,6 +522,7 @@ static const sx_backend_calls CALLS = {
     .forget = forget,
     .now_ns = now_ns,
     .measure = measure,
+    .rates = rates,
 };
 
 void sx_cuda_backend_open(sx_cuda *cuda) {

@@ -20,6 +20,7 @@
 #include "work.h"
 
 enum { SX_CUDA_ALIGNMENT = 256 }; /* of what sx_cuda_take gives */
+enum { SX_CUDA_PIECES = 8 };      /* of work that measure.c times */
 
 typedef struct sx_cuda_failure {
   bool failed;
@@ -53,6 +54,8 @@ typedef struct sx_cuda {
   CUdeviceptr convolution_workspace; /* SX_CUDNN_WORKSPACE_N_BYTES; 0: no convolution has asked for it */
   CUevent begin, end;                /* of sx_cuda_time */
   int64_t timed_ns;                  /* of the device, by all timed spans until now */
+
+  int64_t piece_ns[SX_CUDA_PIECES]; /* measure.c; 0: not timed yet */
 
   struct sx_kernels *kernels;  /* compiled ones, by name */
   struct sx_cuda_taken *taken; /* memory that is to be given back */

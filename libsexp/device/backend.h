@@ -10,7 +10,7 @@
 #define SX_DEVICE_BACKEND_H
 
 #include "../base/text.h"
-#include "../pass/plan.h"
+#include "../pass/cost.h"
 
 /* Why an execution stopped: the node, and for an id out of range its value. */
 typedef struct sx_stopped {
@@ -30,6 +30,7 @@ typedef void sx_observe(void *context, sx_id node, const void *data, int64_t n_b
 /* Choices of a plan, for the check of a record: called for each, keys may come more than once. What the need points to
  * lives as long as the arena that was given. */
 struct sexp_need;
+struct sexp_chooser;
 typedef void sx_tell_need(void *context, const struct sexp_need *need);
 
 /* Decides a choice: asks the run's chooser, and notes the decision for its record. NULL: an error is in diags. The
@@ -110,6 +111,11 @@ typedef struct sx_backend_calls {
   /* What a pass asks of the device as a number: "recompute", f32 operations that it does in the time in which a byte of
    * its memory is read; as text. False: it cannot, an error is in diags. */
   bool (*measure)(sx_backend *backend, const char *what, char *text, size_t n_text, sx_diags *diags);
+  /* What the cost model reckons with, from times of standard pieces of work that chooser->cost remembers; of products
+   * the dtypes whose bits (1 << SX_F32) are set. False: one is not to be had, with or without an error in diags. NULL:
+   * the device measures none. */
+  bool (*rates)(sx_backend *backend, sx_cost_rates *rates, unsigned dtypes, const struct sexp_chooser *chooser,
+                sx_diags *diags);
 } sx_backend_calls;
 
 /* Where shares_memory, these calls may be NULL: take_host, give_host, upload, download, free_bytes, plan_bytes, needs,

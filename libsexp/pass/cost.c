@@ -148,10 +148,19 @@ double sx_cost_task_ns(const sx_task_cost *cost, const sx_cost_rates *rates) {
 }
 
 double sx_cost_ns(const sx_plan *plan, const sx_cost_rates *rates, sx_arena *arena) {
-  double sum = rates->pass_ns;
+  double sum = 0;
   for (size_t t = 0; t < plan->tasks.n; t++) {
     sx_task_cost cost = sx_cost_of_task(plan, t, arena);
     sum += sx_cost_task_ns(&cost, rates);
   }
   return sum;
+}
+
+unsigned sx_cost_dtypes(const sx_plan *plan, sx_arena *arena) {
+  unsigned dtypes = 0;
+  for (size_t t = 0; t < plan->tasks.n; t++) {
+    sx_task_cost cost = sx_cost_of_task(plan, t, arena);
+    if (cost.product_flops > 0) dtypes |= 1u << cost.dtype;
+  }
+  return dtypes;
 }

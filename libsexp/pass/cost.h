@@ -4,13 +4,14 @@
 
 #include "plan.h"
 
-/* Of a device, measured once and remembered; all above 0, but for launch_ns and pass_ns, which may be 0. */
+/* Of a device, measured once and remembered; all above 0, but for launch_ns and sequence_ns, which may be 0. */
 typedef struct sx_cost_rates {
   double bytes_ns;                /* of memory, a nanosecond (GB/s) */
+  double upload_ns;               /* bytes from the host's memory, a nanosecond */
   double product_ns[SX_N_DTYPES]; /* operations of products by the dtype of their operands: f32 bf16 f16 */
   double element_ns;              /* f32 operations outside products */
   double launch_ns;               /* from the beginning of one task to the next where the first does nothing */
-  double pass_ns;                 /* of each execution besides its tasks */
+  double sequence_ns;             /* of a recorded sequence besides what is in it */
 } sx_cost_rates;
 
 typedef struct sx_task_cost {
@@ -29,5 +30,7 @@ sx_task_cost sx_cost_of_task(const sx_plan *plan, size_t task, sx_arena *arena);
 double sx_cost_task_ns(const sx_task_cost *cost, const sx_cost_rates *rates);
 /* One execution: all tasks one after the other. */
 double sx_cost_ns(const sx_plan *plan, const sx_cost_rates *rates, sx_arena *arena);
+/* Bit per sx_dtype of the products' operands: the rates of products that sx_cost_ns reads. */
+unsigned sx_cost_dtypes(const sx_plan *plan, sx_arena *arena);
 
 #endif

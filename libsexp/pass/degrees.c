@@ -1,4 +1,4 @@
-/* Plans of the stacking degrees, their memory and their estimated time. */
+/* Plans of the stacking degrees, their memory and the estimated time of their passes. */
 #include "degrees.h"
 
 #include <string.h>
@@ -90,17 +90,10 @@ static void add_memory(const offering *o, sx_degree *degree) {
 
 /* ---- time ------------------------------------------------------------------------------------------- */
 
-/* A step: its passes, and an addition of two leaves between any two of them. */
-static double stage_ns(const offering *o, const sx_plan *plan, int64_t passes) {
-  const sx_cost_rates *rates = o->request->rates;
+double sx_passes_ns(const sx_plan *plan, int64_t n_passes, const sx_cost_rates *rates, sx_arena *arena) {
   int64_t narrow = 0;
   double addition = rates->launch_ns + 3 * (double)leaf_bytes(plan, &narrow) / rates->bytes_ns;
-  return (double)passes * sx_cost_ns(plan, rates, o->arena) + (double)(passes - 1) * addition;
-}
-
-static void add_time(const offering *o, sx_degree *degree) {
-  for (size_t s = 0; s < o->request->n_stages; s++)
-    degree->step_ns += stage_ns(o, degree->plans[s], o->request->microbatches[s] / degree->degree);
+  return (double)n_passes * sx_cost_ns(plan, rates, arena) + (double)(n_passes - 1) * addition;
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------ */
@@ -123,7 +116,6 @@ int sx_degrees(sx_degree degrees[SX_STACK_CANDIDATES], const sx_degrees_request 
     *degree = (sx_degree){.degree = candidates[i]};
     if (!make_plans(&o, degree, why)) break; /* what a degree refuses, a higher one does too */
     add_memory(&o, degree);
-    add_time(&o, degree);
     n++;
   }
   if (n > 1) *why = (sx_stack_refusal){0};

@@ -1,4 +1,4 @@
-/* The stacking degrees offered to a run: a plan of each, what memory it takes and what its step is estimated to take.
+/* The stacking degrees offered to a run: a plan of each, what memory it takes and what its passes are estimated to take.
  */
 #ifndef SX_PASS_DEGREES_H
 #define SX_PASS_DEGREES_H
@@ -18,7 +18,6 @@ typedef struct sx_degrees_request {
   int64_t field_copies; /* of the fields of a pass: 2 where the next are uploaded meanwhile */
   int64_t fixed_bytes;  /* taken whatever the degree: parameters, states, the update's block, workspaces */
   int64_t free_bytes;   /* of the device */
-  const sx_cost_rates *rates;
 } sx_degrees_request;
 
 typedef struct sx_degree {
@@ -29,7 +28,6 @@ typedef struct sx_degree {
   int64_t sum_bytes;     /* of gradients, loss and metrics: what a pass writes, and the levels of the tree above it */
   int64_t n_bytes;       /* all, the fixed ones too; INT64_MAX where that overflows */
   bool fits;             /* n_bytes is at most free_bytes */
-  double step_ns;        /* one step of each stage: passes, and additions between them */
 } sx_degree;
 
 /* Fills `degrees` with the candidates (sx_stack_candidates) that can be stacked, ascending; returns their number, at
@@ -37,5 +35,8 @@ typedef struct sx_degree {
  * because a graph refuses, why->text says why, else it is NULL.
  * Repeats: a function of the request. Everything is in the arena of the losses. */
 int sx_degrees(sx_degree degrees[SX_STACK_CANDIDATES], const sx_degrees_request *request, sx_stack_refusal *why);
+
+/* A step's passes of a stage, and an addition of gradients between any two. */
+double sx_passes_ns(const sx_plan *plan, int64_t n_passes, const sx_cost_rates *rates, sx_arena *arena);
 
 #endif

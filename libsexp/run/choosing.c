@@ -3,7 +3,8 @@
  *
  * In this order: what a record pins is read; everything that the run needs is checked against it in one call, before
  * any memory of the device is taken; then the budget of recomputation, on which all plans rest; then what executables
- * need, as they are made; last the stacking, which is measured by computing gradients of the first step. */
+ * need, as they are made; last the stacking, by the cost model where it is sure, else measured by computing gradients
+ * of the first step. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,9 +84,6 @@ static int64_t slot_bytes(const sx_run *run) {
 
 /* ---- degrees of stacking ---- */
 
-/* Nothing is decided by the model's times as long as a device measures no rates of its own. */
-static const sx_cost_rates no_rates = {.bytes_ns = 1, .product_ns = {1, 1, 1}, .element_ns = 1};
-
 static void list_generators(const sx_run *run, const sx_graph **graphs) {
   for (size_t i = 0; i < run->program->generators.n; i++) {
     const sx_generating *g = &run->generating[i];
@@ -114,8 +112,7 @@ static int find_plans(sx_run *run, sx_degree *degrees, double budget, sx_stack_r
                                       .recompute = run->compiled->optimize ? budget : 0,
                                       .shares_block = true,
                                       .field_copies = 1,
-                                      .free_bytes = INT64_MAX,
-                                      .rates = &no_rates};
+                                      .free_bytes = INT64_MAX};
   return sx_degrees(degrees, &request, why);
 }
 
@@ -296,7 +293,8 @@ static void keep_needed(sx_run *run, const sx_offered *taken) {
 
 typedef struct trying {
   sx_run *run;
-  const sx_offered **candidates;
+  sx_offered **candidates;
+  size_t n_candidates;
   const sx_offered *at_hand; /* whose executables are made */
 } trying;
 
@@ -338,6 +336,11 @@ static sexp_ran run_degree(void *work, size_t candidate) {
   return judge(run, done, run->finished == SX_FINISHED_MEMORY, mark);
 }
 
+static bool estimate(void *work, double *estimated_ns) {
+  const trying *t = work;
+  return sx_estimate_stacking(t->run, t->candidates, t->n_candidates, estimated_ns);
+}
+
 static int64_t now_ns(void *work) {
   sx_run *run = ((trying *)work)->run;
   return run->backend->calls->now_ns(run->backend);
@@ -348,13 +351,14 @@ bool sx_choose_stacking(sx_run *run) {
   run->degree = 1;
   if (!run->stacking.n || run->position.step == run->position.stages_steps) return true;
   size_t n = fitting_values(run, &values);
-  trying t = {.run = run, .candidates = SX_NEW_N(&run->arena, const sx_offered *, n)};
+  trying t = {.run = run, .candidates = SX_NEW_N(&run->arena, sx_offered *, n), .n_candidates = n};
   for (int i = 0, k = 0; i < run->stacking.n; i++)
     if (run->stacking.items[i].fits) t.candidates[k++] = &run->stacking.items[i];
   const sexp_choice choice = {.kind = "stacking",
                               .key = stacking_key(run),
                               .values = values,
                               .n_values = n,
+                              .estimate = estimate,
                               .run = run_degree,
                               .now_ns = now_ns,
                               .work = &t};
@@ -378,9 +382,11 @@ static void describe_stacking(const sx_run *run, sx_text *text) {
   const sx_stacking *stacking = &run->stacking;
   for (int i = 0; i < stacking->n; i++) {
     const sx_offered *offered = &stacking->items[i];
-    sx_text_addf(text, "%-19s %-18s %12.3f MiB, %s%s\n", i ? "" : "stacking", offered->value,
+    sx_text_addf(text, "%-19s %-18s %12.3f MiB, %s%s", i ? "" : "stacking", offered->value,
                  (double)offered->n_bytes / 1048576, offered->fits ? "fits" : "does not fit",
                  offered->degree == run->degree ? ", taken" : "");
+    if (offered->estimated_ns > 0) sx_text_addf(text, ", estimated %.3f ms a step", offered->estimated_ns / 1e6);
+    sx_text_add(text, "\n");
   }
   if (stacking->refusal)
     sx_text_addf(text, "%-19s not above 1: %s\n", stacking->n ? "" : "stacking", stacking->refusal);

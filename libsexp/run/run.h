@@ -155,6 +155,7 @@ typedef struct sx_offered {
   bool fits;
   const char *value;    /* "4" */
   const sx_unit *units; /* the losses, one a stage; NULL: unstacked */
+  double estimated_ns;  /* of a step's gradients; 0: not estimated */
 } sx_offered;
 
 typedef struct sx_stacking {
@@ -316,6 +317,10 @@ bool sx_choose_plans(sx_run *run);
 /* Decides the stacking and makes its executables: sets run->degree. After everything else of the run is made. */
 bool sx_choose_stacking(sx_run *run);
 const char *sx_describe_run(sx_run *run, const char *what); /* as sexp_run_text */
+
+/* estimating.c. Time of a step's gradients, with what is uploaded for them, at each degree, summed over the stages. False:
+ * the device has no rates, or none that can be remembered; nothing is added to run->diags. */
+bool sx_estimate_stacking(sx_run *run, sx_offered *const *candidates, size_t n, double *estimated_ns);
 
 /* parameters.c */
 void sx_make_slots(sx_run *run);          /* describes them */

@@ -464,6 +464,24 @@ static bool measure(sx_backend *backend, const char *what, char *text, size_t n_
   return true;
 }
 
+static sexp_ran time_piece(void *backend, int64_t *time_ns) {
+  *time_ns = 1000;
+  of(backend)->counts.n_timed++;
+  return SEXP_RAN;
+}
+
+/* Times of a launch, and of an operation or byte. */
+static bool rates(sx_backend *backend, sx_cost_rates *found, unsigned dtypes, const struct sexp_chooser *chooser,
+                  sx_diags *diags) {
+  double launch = (double)chooser->cost(chooser->context, "launch", time_piece, backend);
+  double byte = launch < 0 ? -1 : (double)chooser->cost(chooser->context, "byte", time_piece, backend);
+  (void)dtypes;
+  (void)diags;
+  if (byte < 0) return false;
+  *found = (sx_cost_rates){1 / byte, 1 / byte, {1 / byte, 1 / byte, 1 / byte}, 1 / byte, launch, launch};
+  return true;
+}
+
 static void print(sx_backend *backend, const sx_made *executable, sx_text *text) {
   (void)backend;
   sx_text_addf(text, "  %zu tasks\n", ((const made *)executable)->plan->tasks.n);
@@ -498,6 +516,7 @@ static const sx_backend_calls calls = {
     .forget = forget,
     .now_ns = now_ns,
     .measure = measure,
+    .rates = rates,
 };
 
 /* ---- opening ---- */

@@ -12,6 +12,7 @@ typedef enum strict_failure { STRICT_FAILS_MEMORY, STRICT_FAILS_FOR_GOOD } stric
 
 typedef struct strict_counts {
   int64_t n_done; /* pieces of work that were done or left out */
+  int64_t n_timed; /* pieces of work for the cost model */
   int64_t n_replayed, n_recorded, n_executed, n_uploads, n_downloads;
   int64_t taken_bytes, most_bytes; /* now, and at one time at most */
 } strict_counts;

@@ -16,7 +16,10 @@ typedef struct answers {
   const char *stacking;  /* NULL: the first candidate */
   const char *recompute; /* NULL: what is measured */
   const char *pinned;    /* recorded stacking */
-  bool runs, refuses, fails;
+  bool runs, refuses, fails, estimates;
+  int64_t launch_ns, byte_ns; /* remembered times; 0: measured; -1: not to be had */
+  bool estimated;             /* what the model said, of so many candidates: */
+  double estimated_ns[8];
   strict_device *device;
   char needs[MOST_NEEDS][64], words[128], candidates[64], text[64];
   size_t n_needs;
@@ -55,6 +58,13 @@ static int check(void *context, const sexp_need *needs, size_t n_needs, sexp_fai
   return 1;
 }
 
+static int64_t cost(void *context, const char *key, sexp_ran (*measure)(void *work, int64_t *time_ns), void *work) {
+  const answers *a = context;
+  int64_t time_ns = strcmp(key, "launch") ? a->byte_ns : a->launch_ns;
+  if (!time_ns) assert_int_equal(measure(work, &time_ns), SEXP_RAN);
+  return time_ns;
+}
+
 static int choose(void *context, const sexp_choice *choice, const char **value, sexp_failure *why) {
   answers *a = context;
   (void)why;
@@ -70,6 +80,7 @@ static int choose(void *context, const sexp_choice *choice, const char **value, 
   }
   assert_string_equal(choice->kind, "stacking");
   snprintf(a->candidates, sizeof a->candidates, "%s", strstr(choice->key, "candidates"));
+  if (a->estimates) a->estimated = choice->estimate(choice->work, a->estimated_ns);
   int64_t before = choice->now_ns(choice->work);
   for (int round = 0; a->runs && round < 2; round++)
     for (size_t i = 0; i < choice->n_values; i++) {
@@ -92,7 +103,7 @@ static int set_up(void **state) {
   memory_host_add_tensor(&f->files, "n", "x", SEXP_F32, 2, dims, x);
   f->device = strict_device_open();
   f->answers.device = f->device;
-  f->chooser = (sexp_chooser){&f->answers, recorded, check, choose};
+  f->chooser = (sexp_chooser){&f->answers, recorded, check, choose, cost};
   *state = f;
   return 0;
 }
@@ -309,7 +320,7 @@ static void test_a_graph_that_is_not_stacked(void **state) {
   make_ok(f, true);
   assert_string_equal(f->answers.candidates, "candidates 1");
   assert_non_null(strstr(f->answers.words, "1: "));
-  assert_non_null(strstr(sexp_run_text(f->run, "stacking"), "not stacked: "));
+  assert_non_null(strstr(sexp_run_text(f->run, "stacking"), "not above 1: "));
 }
 
 static void test_degrees_that_do_not_fit(void **state) {
@@ -374,6 +385,54 @@ static void test_a_candidate_without_memory_is_told(void **state) {
   assert_int_equal(n_failed, 0);
 }
 
+/* ---- the cost model ---- */
+
+static void estimate(fixture *f, const char *text, int64_t launch_ns, int64_t byte_ns) {
+  f->answers.launch_ns = launch_ns;
+  f->answers.byte_ns = byte_ns;
+  f->answers.estimates = true;
+  sexp_program_free(f->program);
+  f->program = NULL;
+  compile(f, text);
+  make_ok(f, true);
+  assert_true(f->answers.estimated == (strstr(sexp_run_text(f->run, "stacking"), ", estimated ") != NULL));
+  close_run(f);
+  f->files.n_files--;
+}
+
+/* With launches alone, eight passes of one microbatch take 7 / 8 of the passes' launches more than one of eight: tasks,
+ * uploads, additions; a generator's go on for each microbatch. */
+static void test_estimates(void **state) {
+  fixture *f = *state;
+  const double *ns = f->answers.estimated_ns;
+  estimate(f, plain, 1000000, 1);
+  assert_true(f->answers.estimated && ns[0] > 0);
+  for (int i = 1; i < 4; i++) assert_true(ns[i] < 0.75 * ns[i - 1]);
+  double launches = ns[0];
+  estimate(f, plain, 2000000, 1);
+  assert_true(ns[0] > 1.99 * launches && ns[0] < 2 * launches);
+  estimate(f, plain, 1, 1000000); /* the work of the microbatches stays, additions and widened gradients are fewer */
+  for (int i = 1; i < 4; i++) assert_true(ns[i] < ns[i - 1] && ns[i] > 0.1 * ns[0]);
+  estimate(f, made, 1000000, 1);
+  assert_true(ns[2] < ns[1] && ns[2] > 0.4 * ns[0]);
+  assert_int_equal(strict_device_counts(f->device)->n_timed, 0);
+}
+
+static void test_estimates_are_measured_or_not_had(void **state) {
+  fixture *f = *state;
+  estimate(f, plain, 0, 0);
+  assert_true(f->answers.estimated);
+  assert_int_equal(strict_device_counts(f->device)->n_timed, 2);
+  estimate(f, plain, 0, -1);
+  assert_true(!f->answers.estimated);
+  estimate(f, plain, -1, 0);
+  assert_true(!f->answers.estimated);
+  assert_int_equal(strict_device_counts(f->device)->n_timed, 3);
+  f->chooser.cost = NULL;
+  estimate(f, plain, 0, 0);
+  assert_true(!f->answers.estimated);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -389,6 +448,8 @@ int main(void) {
       TEST(test_a_stacked_run_gives_way),
       TEST(test_a_pinned_run_stops),
       TEST(test_a_candidate_without_memory_is_told),
+      TEST(test_estimates),
+      TEST(test_estimates_are_measured_or_not_had),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -194,14 +194,45 @@ static int measure_number(tool_chooser *chooser, const sexp_choice *choice, cons
   return remember(chooser, choice, text, "measured", out, why);
 }
 
-/* The cost model decides where it is sure; what it is not sure of is measured. */
+/* ---- the cost model ---- */
+
+static int64_t unrated(tool_chooser *chooser, const choices_error *error) {
+  if (!chooser->unstored.code[0]) chooser->unstored = *error;
+  return -1;
+}
+
+static int64_t cost(void *context, const char *key, sexp_ran (*measure)(void *work, int64_t *time_ns), void *work) {
+  tool_chooser *chooser = context;
+  choices_store *store = store_of(chooser);
+  choices_error error;
+  int64_t time_ns = -1;
+  if (!store) return -1;
+  if (choices_store_cost(&time_ns, store, &chooser->device, key, &error) != CHOICES_OK) return unrated(chooser, &error);
+  if (time_ns >= 0 || chooser->looks || chooser->unstored.code[0]) return time_ns;
+  if (measure(work, &time_ns) != SEXP_RAN) return -1;
+  if (choices_store_keep_cost(&time_ns, store, &chooser->device, key, time_ns, &error) != CHOICES_OK)
+    return unrated(chooser, &error);
+  return time_ns;
+}
+
+/* The candidate that the cost model is sure of; -1: none. */
+static int modelled(const sexp_choice *choice) {
+  double *estimated_ns = choice->estimate ? calloc(choice->n_values, sizeof *estimated_ns) : NULL;
+  int pick = -1;
+  if (estimated_ns && choice->estimate(choice->work, estimated_ns))
+    pick = choices_cost_pick(estimated_ns, choice->n_values);
+  free(estimated_ns);
+  return pick;
+}
+
+/* What the model is not sure of is measured. */
 static int choose_stacking(tool_chooser *chooser, const sexp_choice *choice, const char **out, sexp_failure *why) {
   if (choice->n_values == 1) return give(chooser, choice->values[0], out, why);
-  int pick = choice->estimated_ns ? choices_cost_pick(choice->estimated_ns, choice->n_values) : -1;
-  if (pick < 0) return measure_candidates(chooser, choice, out, why);
   int found = look_up(chooser, choice, out, why);
   if (found) return found < 0;
-  chooser->n_modelled++;
+  int pick = modelled(choice);
+  chooser->stacking = pick < 0 ? "by measurement" : "by the cost model";
+  if (pick < 0) return measure_candidates(chooser, choice, out, why);
   return remember(chooser, choice, choice->values[pick], "the cost model's pick", out, why);
 }
 
@@ -277,6 +308,8 @@ static int give_first(tool_chooser *chooser, const sexp_choice *choice, const ch
 static int look(tool_chooser *chooser, const sexp_choice *choice, const char **value, sexp_failure *why) {
   int found = look_up(chooser, choice, value, why);
   if (found) return found < 0;
+  int pick = choice->n_values > 1 ? modelled(choice) : -1;
+  if (pick >= 0) return give(chooser, choice->values[pick], value, why);
   chooser->n_unmeasured += choice->n_values != 1;
   return give_first(chooser, choice, value, why);
 }
@@ -313,7 +346,7 @@ void tool_chooser_open(tool_chooser *chooser, tool_pinning *pinning, const sexp_
   const sexp_device_facts *facts = sexp_device_describe(device);
   char path[PATH_TEXT];
   choices_error error = {.code = "E-CHOICE-008", .message = "the path of the executable is too long"};
-  *chooser = (tool_chooser){.calls = {chooser, recorded, check, choose},
+  *chooser = (tool_chooser){.calls = {chooser, recorded, check, choose, cost},
                             .pinning = pinning,
                             .device = {.device = options->portable ? portable_facts : facts->text,
                                        .gpu = facts->gpu,
@@ -351,8 +384,8 @@ void tool_chooser_store_line(const tool_chooser *chooser, char *line, size_t n_l
   if (chooser->looks)
     snprintf(line + n, n_line - (size_t)n, "%zu that a run will measure", chooser->n_unmeasured);
   else
-    snprintf(line + n, n_line - (size_t)n, "%zu measured%s", chooser->n_measured,
-             chooser->n_modelled ? ", the stacking by the cost model" : "");
+    snprintf(line + n, n_line - (size_t)n, "%zu measured%s%s", chooser->n_measured,
+             chooser->stacking ? ", the stacking " : "", chooser->stacking ? chooser->stacking : "");
 }
 
 void tool_chooser_free(tool_chooser *chooser) {

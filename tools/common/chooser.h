@@ -24,7 +24,9 @@ typedef struct tool_chooser {
   choices_error unstored; /* why choices are not remembered; code "": they are */
   char **values;          /* decided; owned */
   size_t n_values, n_values_room;
-  size_t n_remembered, n_measured, n_modelled, n_unmeasured;
+  size_t n_remembered, n_measured, n_unmeasured;
+  const char *stacking; /* how it was decided, where it was not remembered: "by the cost model"; NULL: it was, or there
+                         * was nothing to decide */
   int status; /* exit status of a failure that was printed; TOOL_DONE: none was */
 } tool_chooser;
 
