@@ -429,7 +429,7 @@ tsan: ; $(Q)$(MAKE) --no-print-directory test SANITIZE=thread OPTIMIZE=-O1 BUILD
 # The golden digests alone: the same bits from every compiler and optimization level.
 golden: NEED := build test
 golden: dependencies
-	$(submake) all $(filter %/test_golden,$(UNIT_TESTS))
+	$(submake) all TOOLS=sexpgpu-run $(filter %/test_golden,$(UNIT_TESTS))
 	$(Q)sh tests/run.sh $(BUILD) golden
 
 docs: ; $(Q)python3 docs/make-errors.py && python3 docs/make-ir.py
