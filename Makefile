@@ -442,7 +442,7 @@ gpu-check: ; $(Q)sh tests/gpu/check.sh --build $(BUILD)
 
 bench: NEED := build test bench
 bench: dependencies
-	$(submake) all $(BENCHES)
+	$(submake) all gpu $(BENCHES)
 	$(Q)for b in $(BENCHES); do echo "== $$(basename $$b)"; $$b || exit 1; done
 	$(Q)for b in tests/bench/bench_*.py; do echo "== $$(basename $$b .py)"; /usr/bin/python3 $$b $(BUILD) || exit 1; done
 

@@ -95,7 +95,7 @@ words_of() {
     0) echo "${counts:-done}" ;;
     77) echo "skipped: $(grep -v '^$' "$log" | tail -n 1 | sed 's/^skipped: //; s/|/\//g' | cut -c1-300)" ;;
     124 | 137) echo "FAILED: it did not end in $2 s" ;;
-    *) echo "FAILED: ${counts:-exit $1}" ;;
+    *) echo "FAILED: ${counts:-$(grep -v '^$' "$log" | tail -n 1 | sed 's/|/\//g' | cut -c1-300)}" ;;
   esac
 }
 
@@ -133,6 +133,10 @@ part() {
 
 # ---- the machine -------------------------------------------------------------------------------------------------
 
+search() { bounded 5 find "${CUDA_HOME:-/usr/local/cuda}/" /usr/local/ /usr/lib/ /opt/ "${HOME:-/root}/" -maxdepth 8 "$@" 2> /dev/null; }
+# Folders above an include that has the header.
+look_for() { search -name "$1" | sed -n 's|/include/[^/]*$||p'; }
+
 # Adds the folders of libraries of CUDA that the loader does not find: of the toolkit, of Python's packages.
 find_libraries() {
   [ -z "$simulated" ] || return 0
@@ -143,8 +147,7 @@ find_libraries() {
       for folder in $(echo "${LD_LIBRARY_PATH:-}" | tr : ' '); do [ -e "$folder/$file" ] && found=1; done
     done
     [ -z "$found" ] || continue
-    file=$(bounded 5 find "${CUDA_HOME:-/usr/local/cuda}/" /usr/local/ /usr/lib/ /opt/ "${HOME:-/root}/" -maxdepth 8 \
-      \( -name "$stem.13" -o -name "$stem.12" -o -name "$stem.9" \) 2> /dev/null | head -n 1)
+    file=$(search -name "$stem.13" -o -name "$stem.12" -o -name "$stem.9" | head -n 1)
     [ -n "$file" ] || continue
     LD_LIBRARY_PATH=$(dirname "$file")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     export LD_LIBRARY_PATH
@@ -152,14 +155,16 @@ find_libraries() {
   done
 }
 
-# The headers: where the Makefile looks, else the first toolkit that has them all.
+has_headers() { [ -e "$1/include/cuda.h" ] && [ -e "$1/include/nvrtc.h" ] && [ -e "$1/include/cublas_v2.h" ]; }
+
+# The headers: where the Makefile looks, else the first folder that has them all, a toolkit's or of Python's packages.
 find_headers() {
-  for home in "${CUDA_HOME:-/usr/local/cuda}" /usr/local/cuda-* /opt/cuda /usr; do
-    [ -e "$home/include/cuda.h" ] && [ -e "$home/include/nvrtc.h" ] && [ -e "$home/include/cublas_v2.h" ] || continue
-    CUDA_HOME=$home
-    export CUDA_HOME
-    return 0
-  done
+  for home in "${CUDA_HOME:-/usr/local/cuda}" /usr/local/cuda-* /opt/cuda /usr; do has_headers "$home" && break; done
+  has_headers "$home" || for home in $(look_for cublas_v2.h); do has_headers "$home" && break; done
+  has_headers "$home" && CUDA_HOME=$home && export CUDA_HOME
+  for home in "${CUDNN_HOME:-${CUDA_HOME:-}}" /usr/local /usr; do [ -e "$home/include/cudnn_backend.h" ] && return 0; done
+  CUDNN_HOME=$(look_for cudnn_backend.h | head -n 1)
+  if [ -n "$CUDNN_HOME" ]; then export CUDNN_HOME; else unset CUDNN_HOME; fi
 }
 
 # ---- the parts ---------------------------------------------------------------------------------------------------

@@ -6,13 +6,14 @@ name=$1 build=$2 work=$3
 shift 3
 python=/usr/bin/python3
 [ -x "$python" ] || python=$(command -v python3 || echo)
-has() { command -v "$1" > /dev/null 2>&1; }
+# The first word: CC may have options.
+has() { command -v "${1%% *}" > /dev/null 2>&1; }
 
 # ---- the machine -------------------------------------------------------------------------------------------------
 
 # cmocka.h wants others before it.
 has_header() {
-  printf '#include <%s>\n' stdarg.h stddef.h setjmp.h stdint.h stdio.h "$1" | "${CC:-gcc}" -fsyntax-only -x c - 2> /dev/null
+  printf '#include <%s>\n' stdarg.h stddef.h setjmp.h stdint.h stdio.h "$1" | ${CC:-gcc} -fsyntax-only -x c - 2> /dev/null
 }
 
 print_missing() {
@@ -23,7 +24,7 @@ print_missing() {
       has_header "$header" || missing="$missing $header"
     done
     for header in cuda.h nvrtc.h cublas_v2.h cublasLt.h cudnn_backend.h; do
-      [ -e "${CUDA_HOME:-/usr/local/cuda}/include/$header" ] || has_header "$header" || missing="$missing $header"
+      [ -e "${CUDA_HOME:-/usr/local/cuda}/include/$header" ] || [ -e "${CUDNN_HOME:-/usr}/include/$header" ] || has_header "$header" || missing="$missing $header"
     done
   fi
   for module in numpy jsonschema; do "${python:-false}" -c "import $module" 2> /dev/null || missing="$missing python3:$module"; done
@@ -35,7 +36,7 @@ print_missing() {
 machine() {
   echo "- processor: $(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1), $(nproc) of them; memory $(sed -n 's/^MemTotal: *//p' /proc/meminfo)"
   echo "- system: $(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release), kernel $(uname -r)"
-  echo "- compiler: $("${CC:-gcc}" --version 2> /dev/null | head -n 1)"
+  echo "- compiler: $(${CC:-gcc} --version 2> /dev/null | head -n 1)"
   print_missing
   if [ -z "${CUDASIM_SETTINGS:-}" ] && has nvidia-smi; then
     printf '\n```text\n'
@@ -58,7 +59,7 @@ make_all() {
   grep -m 1 '^sexpgpu ' "$work/make"
   [ $status = 0 ] || {
     printf '\n```text\n'
-    grep -E 'error|Error|No such file' "$work/make" | head -n 20 | cut -c1-300
+    grep -E 'error:|Error|undefined|No such file' "$work/make" | awk '!seen[$0]++' | head -n 20 | cut -c1-300
     printf '```\n'
   }
   for program in bin/sexpgpu-run test/gpu/check_operations test/gpu/check_facts test/bench/bench_device; do
