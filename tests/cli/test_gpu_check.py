@@ -73,6 +73,14 @@ def a_launch_that_fails_ends_neither_the_suite_nor_what_comes_after(folder):
 
 
 @test
+def a_device_that_fails_for_good_is_opened_again_for_the_next_piece(folder):
+    report = Report(folder, "--only", "operations", status=1, settings=["--set", "cublas.fail=13@2"])
+    operations = report.section("Operations against the CPU")
+    expect(re.search(r"^\| product f32 n n \| .* FAILED: .*E-DEVICE-028: cublasGemmEx fails with 13", operations, re.M), operations)
+    expect(", 0 not reached" in report.summary["operations"] and re.search(r"^\| Weight bf16 .* passed", operations, re.M))
+
+
+@test
 def a_budget_that_is_used_up_leaves_the_rest_with_a_word(folder):
     report = Report(folder, "--seconds", "3")
     expect(report.summary and set(report.summary.values()) == {"not reached: 3 s were used up"}, report.summary)

@@ -152,12 +152,25 @@ static const char *update_text(sx_arena *arena, bool shortened) {
   return sx_text_get(&text);
 }
 
+static int count_works(bench_work *w) {
+  sx_text text;
+  int n = 0;
+  sx_text_init(&text, &w->arena);
+  w->bench->gpu->backend->calls->print(w->bench->gpu->backend, w->plan.made, &text);
+  for (const char *c = sx_text_get(&text); *c; c++) n += *c == '\n';
+  return n;
+}
+
 static void bench_row(bench *b, const char *name, const char *text) {
   bench_work w;
-  if (bench_work_make(&w, b, text, SIZES, NULL))
-    print_rate(b, name, (double)w.n_bytes, bench_work_time(&w));
-  else
+  char full[120];
+  if (bench_work_make(&w, b, text, SIZES, NULL)) {
+    int n = count_works(&w);
+    snprintf(full, sizeof full, "%s%s", name, n == 1 ? "" : sx_format(&w.arena, ", %d launches", n));
+    print_rate(b, full, (double)w.n_bytes, bench_work_time(&w));
+  } else {
     bench_failed(b, name, b->gpu->why);
+  }
   bench_work_free(&w);
 }
 
@@ -168,7 +181,9 @@ void bench_memory(bench *b) {
   bench_copies(b);
   for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS && !bench_is_over(b); i++) bench_row(b, ROWS[i].name, ROWS[i].text);
   sx_arena_init(&arena, &memory);
-  if (!bench_is_over(b)) bench_row(b, "update by momentum, one launch", update_text(&arena, b->shortened));
+  if (!bench_is_over(b))
+    bench_row(b, b->shortened ? "update of 6 parameters" : "update of 100 parameters",
+              update_text(&arena, b->shortened));
   sx_arena_free(&arena);
 }
 #else
