@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs every test of the build in BUILD and ends with one line "N passed, N failed".
 # usage: run.sh BUILD [PATTERN]   only the suites whose name holds PATTERN. QUICK=1 leaves out the long matrices,
-# QUICK=small the large examples too; QUICK=tools shortens what no compiler changes, kills and faults, and keeps the rest.
+# QUICK=small the large examples and the simulated device too; QUICK=tools shortens what no compiler changes, kills and
+# faults, and keeps the rest.
 set -u
 cd "$(dirname "$0")/.."
 build=$1
@@ -40,10 +41,22 @@ count() {
   fi
 }
 
+# What a build with QUICK leaves out whole: suites of the device that run tools for long and find what no compiler and no
+# sanitizer changes; with threads watched, all of the simulated device, whose work is done by one.
+left_out() {
+  case $QUICK:$1 in
+    :*) return 1 ;;
+    *:cli-test_levels | *:cli-test_gpu_check | *:cli-test_ptx | *:cli-test_stacking | *:cli-test_probes | *:cli-test_cudasim_cudnn) return 0 ;;
+    small:unit-test_cuda* | small:cli-test_device | small:cli-test_cudasim*) return 0 ;;
+  esac
+  return 1
+}
+
 suite() {
   name=$1
   shift
   case $name in *"$pattern"*) ;; *) return ;; esac
+  left_out "$name" && return
   begin=$(date +%s)
   "$@" > "$log/$name" 2>&1
   said=$(count "$name" $? $(($(date +%s) - begin)))
