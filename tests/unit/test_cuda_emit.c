@@ -14,7 +14,7 @@
 #include "../cudasim/emit_case.h"
 #include "../cudasim/ptx_case.h"
 
-static bool is_quick(void) { return getenv("QUICK") != NULL; }
+static bool is_quick(void) { return getenv("QUICK") && *getenv("QUICK"); }
 
 static sim_module *compile(const emit_case *cases, size_t n, int architecture) {
   char *unit = emit_unit(cases, n);
