@@ -79,7 +79,7 @@ LIBSEXP_CUDA_SOURCES := \
   libsexp/cuda/api.c libsexp/cuda/backend.c libsexp/cuda/candidate.c libsexp/cuda/choose.c libsexp/cuda/compile.c \
   libsexp/cuda/convolve_run.c libsexp/cuda/cuda.c libsexp/cuda/cudnn_descriptor.c libsexp/cuda/cudnn_pin.c \
   libsexp/cuda/cudnn_select.c libsexp/cuda/executable.c libsexp/cuda/measure.c libsexp/cuda/observe.c \
-  libsexp/cuda/open.c libsexp/cuda/product_run.c libsexp/cuda/trial.c
+  libsexp/cuda/open.c libsexp/cuda/probe.c libsexp/cuda/product_run.c libsexp/cuda/trial.c
 
 LIBSEXP_HEADERS := libsexp/sexp.h libsexp/sexp_device.h libsexp/sexp_explain.h
 PRELUDE := $(sort $(wildcard libsexp/lang/prelude/*.sexp))
@@ -102,7 +102,7 @@ LIBCKPT_HEADERS := libckpt/ckpt.h libckpt/ckpt_checkpoint.h libckpt/ckpt_json.h 
 LIBCHOICES_SOURCES := \
   libchoices/candidates.c libchoices/compare.c libchoices/error.c libchoices/executable.c libchoices/json.c \
   libchoices/key.c libchoices/kinds.c libchoices/layer.c libchoices/level.c libchoices/measure.c libchoices/memory.c \
-  libchoices/pin.c libchoices/pin_print.c libchoices/record.c libchoices/record_merge.c libchoices/record_object.c libchoices/record_print.c \
+  libchoices/pin.c libchoices/pin_print.c libchoices/probes.c libchoices/record.c libchoices/record_merge.c libchoices/record_object.c libchoices/record_print.c \
   libchoices/record_read.c libchoices/record_stream.c libchoices/request.c libchoices/rows.c libchoices/sha256.c \
   libchoices/sql.c libchoices/store.c libchoices/store_check.c libchoices/store_import.c libchoices/store_open.c \
   libchoices/store_record.c libchoices/utf8.c
@@ -111,7 +111,7 @@ LIBCHOICES_HEADERS := libchoices/choices.h libchoices/choices_record.h libchoice
 COMMON_SOURCES := \
   tools/common/chooser.c tools/common/choices.c tools/common/clock.c tools/common/command.c tools/common/credentials.c tools/common/engine.c tools/common/experiment.c tools/common/failure.c \
   tools/common/format.c tools/common/host.c tools/common/kept.c tools/common/lost_pages.c tools/common/messages.c tools/common/paths.c \
-  tools/common/pinning.c tools/common/progress.c tools/common/recorded.c tools/common/records.c tools/common/report.c \
+  tools/common/pinning.c tools/common/probes.c tools/common/progress.c tools/common/recorded.c tools/common/records.c tools/common/report.c \
   tools/common/resume.c tools/common/seen.c tools/common/selection.c tools/common/settings.c tools/common/sink.c tools/common/status.c \
   tools/common/stop.c tools/common/syvain.c tools/common/syvain_batch.c tools/common/syvain_post.c \
   tools/common/syvain_settings.c tools/common/syvain_spill.c tools/common/table.c

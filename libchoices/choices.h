@@ -231,6 +231,8 @@ typedef struct choices_decision {
   bool hit, stored;   /* found in the store; another process may have stored it */
   double ahead;       /* of the first candidate, negative: not measured */
   choices_bits bits;
+  bool has_probe; /* of the candidate to use: as measured, or as remembered */
+  uint64_t probe;
   choices_candidate *candidates; /* as measured; owned, n of them; NULL for a hit */
   size_t n_candidates;
   int64_t *samples_ns;   /* what the candidates' samples point into; owned */

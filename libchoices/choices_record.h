@@ -91,6 +91,14 @@ typedef struct choices_row {
   const char *extra;  /* members unknown to this version, a JSON object; NULL: none */
 } choices_row;
 
+/* A bit probe: the digest of what a choice, or a library that decides by itself, computes on a fixed input. Equal
+ * probes are evidence for equal bits, and no proof. */
+typedef struct choices_probe {
+  const char *kind, *key; /* "convolution"; "product", of one that is chosen or of one that the device decides */
+  const char *value;      /* what the record chooses for it; NULL: the device decides */
+  uint64_t digest;
+} choices_probe;
+
 /* A timing of the cost model. */
 typedef struct choices_cost {
   size_t device;
@@ -113,6 +121,8 @@ size_t choices_record_devices(const choices_record *record, const choices_device
 /* Sorted by device, kind, key, executable and mode. */
 size_t choices_record_rows(const choices_record *record, const choices_row **out);
 size_t choices_record_costs(const choices_record *record, const choices_cost **out);
+/* Those of a choices object; of an export with measurements and of a store, those of the values that were chosen. */
+size_t choices_record_probes(const choices_record *record, const choices_probe **out);
 
 /* What a choices object says beside its decisions. */
 typedef struct choices_object {
@@ -120,6 +130,8 @@ typedef struct choices_object {
   const char *graph; /* identity of the training graphs; NULL: none recorded */
   int64_t numerics;  /* 0: none recorded */
   bool strict, portable;
+  const choices_probe *probes; /* for choices_record_make */
+  size_t n_probes;
 } choices_object;
 /* NULL: the record is a stream or a store. */
 const choices_object *choices_record_object(const choices_record *record);

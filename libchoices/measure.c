@@ -56,6 +56,15 @@ static void use(measurement *m, size_t index) {
   m->out->value = m->asked->values[index];
 }
 
+static void note_probe(measurement *m, const choices_candidate *candidates, size_t n) {
+  m->out->has_probe = false;
+  for (size_t i = 0; i < n; i++) {
+    if (!candidates[i].has_probe || strcmp(candidates[i].value, m->out->value) != 0) continue;
+    m->out->has_probe = true;
+    m->out->probe = candidates[i].probe;
+  }
+}
+
 /* True: decided by the store. A store that fails is said, and done without. */
 static bool recall(measurement *m) {
   choices_record *record = NULL;
@@ -77,6 +86,7 @@ static bool recall(measurement *m) {
     m->out->hit = m->out->stored = true;
     m->out->bits = rows[0].bits;
     m->out->reason = "remembered";
+    note_probe(m, rows[0].candidates, rows[0].n_candidates);
   }
   choices_record_free(record);
   return m->out->hit;
@@ -233,6 +243,7 @@ static choices_status measure(measurement *m, choices_error *error) {
   if (status == CHOICES_OK) status = time_all(m, error);
   if (status == CHOICES_OK) status = decide(m, error);
   if (status == CHOICES_OK) remember(m);
+  if (status == CHOICES_OK) note_probe(m, m->out->candidates, m->n);
   return status;
 }
 

@@ -16,6 +16,7 @@ void choices_record_free(choices_record *record) {
   free(record->device_extras);
   free(record->rows);
   free(record->costs);
+  free(record->probes);
   free(record->text);
   free(record);
 }
@@ -168,6 +169,7 @@ choices_status ch_record_finish(choices_record **out, choices_record *record, co
   if (status == CHOICES_OK && record->n_costs)
     qsort(record->costs, record->n_costs, sizeof *record->costs, by_cost_place);
   if (status == CHOICES_OK) status = drop_repeats(record, name, error);
+  if (status == CHOICES_OK && !ch_probes_finish(record)) status = ch_no_memory(error);
   if (status != CHOICES_OK) {
     choices_record_free(record);
     return status;
@@ -189,6 +191,11 @@ size_t choices_record_rows(const choices_record *record, const choices_row **out
 size_t choices_record_costs(const choices_record *record, const choices_cost **out) {
   *out = record->costs;
   return record->n_costs;
+}
+
+size_t choices_record_probes(const choices_record *record, const choices_probe **out) {
+  *out = record->probes;
+  return record->n_probes;
 }
 
 const choices_object *choices_record_object(const choices_record *record) {

@@ -21,6 +21,8 @@ struct choices_record {
   size_t n_rows, row_room;
   choices_cost *costs;
   size_t n_costs, cost_room;
+  choices_probe *probes;
+  size_t n_probes, probe_room;
   bool is_object;
   choices_object object;
   unsigned maps;  /* kinds whose map stands in the object, empty or not */
@@ -44,6 +46,14 @@ bool ch_device_same(const choices_device *left, const choices_device *right);
 /* Adds a row whose texts are in the record's arena already. False: out of memory. */
 bool ch_record_add(choices_record *record, const choices_row *row);
 bool ch_record_add_cost(choices_record *record, const choices_cost *cost);
+
+/* probes.c. Reads the member "probes" of an object; expects text otherwise. */
+bool ch_probes_read(choices_record *record, const char **expected, const json_t *probes);
+/* The member "probes"; NULL: out of memory. */
+json_t *ch_probes_json(const choices_object *object);
+/* Of a record whose rows are sorted: values of an object's probes, probes of a stream's chosen candidates. False: out
+ * of memory. */
+bool ch_probes_finish(choices_record *record);
 
 /* The texts of a row, its candidates too, copied into an arena. */
 void ch_row_copy(choices_row *out, ch_arena *memory, const choices_row *row);

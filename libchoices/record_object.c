@@ -8,7 +8,8 @@
 #include "utf8.h"
 
 /* What the digest leaves out of an object: how and when, not what. */
-static const char *const volatile_members[] = {"created", "host", "measured", "measurements", "timings", "tool"};
+static const char *const volatile_members[] = {"created", "host",    "measured", "measurements",
+                                               "probes",  "timings", "tool"};
 
 static bool is_volatile(const char *name) {
   for (size_t i = 0; i < sizeof volatile_members / sizeof *volatile_members; i++)
@@ -112,8 +113,11 @@ choices_status ch_object_read(choices_record *record, const char *name, const js
     int index = ch_kind_index(key);
     size_t n_kinds;
     bool decides = index >= 0 && strcmp(choices_kinds(&n_kinds)[index].member, key) == 0;
+    const char *expected = NULL;
     if (decides)
       status = read_kind(record, name, index, value, error);
+    else if (strcmp(key, "probes") == 0 && !ch_probes_read(record, &expected, value))
+      status = expected ? refuse(error, name, key, expected) : ch_no_memory(error);
     else if (!is_volatile(key))
       status = read_fact(record, name, key, value, error);
     if (status != CHOICES_OK) return status;
@@ -146,6 +150,7 @@ static bool add_row(json_t *to, const choices_row *row) {
 static choices_status check_rows(const choices_object *object, const choices_row *rows, size_t n_rows,
                                  choices_error *error) {
   bool good = ch_utf8_is(object->device) && (!object->graph || ch_utf8_is(object->graph));
+  for (size_t i = 0; good && i < object->n_probes; i++) good = ch_utf8_is(object->probes[i].key);
   for (size_t i = 0; good && i < n_rows; i++) {
     json_error_t refused = {.text = ""};
     json_t *value = rows[i].is_json ? json_loads(rows[i].value, JSON_DECODE_ANY, &refused) : NULL;
@@ -161,6 +166,7 @@ static bool add_facts(json_t *to, const choices_object *object) {
   if (object->graph) good = good && json_object_set_new(to, "graph", json_string(object->graph)) == 0;
   if (object->numerics) good = good && json_object_set_new(to, "numerics", json_integer(object->numerics)) == 0;
   if (object->portable) good = good && json_object_set_new(to, "portable", json_true()) == 0;
+  if (object->n_probes) good = good && json_object_set_new(to, "probes", ch_probes_json(object)) == 0;
   return good && json_object_set_new(to, "strict", json_boolean(object->strict)) == 0;
 }
 

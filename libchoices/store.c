@@ -25,8 +25,8 @@ choices_status choices_store_lookup(choices_record **out, choices_store *store, 
   choices_status status = ch_place_make(&place, key, error);
   if (status != CHOICES_OK) return status;
   choices_record *record = ch_record_new();
-  status = record ? ch_row_find(&found, record, &store->user, &place, false, error) : ch_no_memory(error);
-  if (status == CHOICES_OK && !found) status = ch_row_find(&found, record, &store->system, &place, false, error);
+  status = record ? ch_row_find(&found, record, &store->user, &place, true, error) : ch_no_memory(error);
+  if (status == CHOICES_OK && !found) status = ch_row_find(&found, record, &store->system, &place, true, error);
   ch_place_free(&place);
   return finish(out, record, found, status, error);
 }

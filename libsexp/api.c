@@ -380,6 +380,11 @@ size_t sexp_run_decisions(const sexp_run *run, const sexp_decision **decisions) 
   return run->decisions.n;
 }
 
+size_t sexp_run_products(const sexp_run *run, const sexp_decision **products) {
+  *products = run->products.items;
+  return run->products.n;
+}
+
 typedef struct run_text_request {
   sexp_run *run;
   const char *what, *text;

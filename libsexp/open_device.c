@@ -1,8 +1,10 @@
 /* Opening the CUDA device, for the public entry points; without CUDA, the reason why there is none. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/guard.h"
 #include "cuda/open.h"
+#include "cuda/probe.h"
 #include "device/device.h"
 #include "run/messages.h"
 
@@ -35,6 +37,7 @@ static void count_body(void *context) {
 }
 
 static void close_cuda(struct sx_cuda *cuda) { sx_cuda_close(cuda); }
+#define probe_cuda sx_cuda_probe
 #else
 static void refuse(void *context) {
   opened *o = context;
@@ -46,6 +49,13 @@ static void refuse(void *context) {
 #define count_body refuse
 
 static void close_cuda(struct sx_cuda *cuda) { (void)cuda; }
+
+static sexp_ran probe_cuda(struct sx_cuda *cuda, uint64_t *digest, const char *kind, const char *key, const char *value,
+                           const char **why) {
+  (void)cuda, (void)digest, (void)kind, (void)key, (void)value;
+  *why = "this build has no CUDA device";
+  return SEXP_RAN_REFUSED;
+}
 #endif
 
 static opened *make(void) {
@@ -107,4 +117,14 @@ int sexp_device_count(const char *libraries, sexp_failure *why) {
   }
   release(o);
   return n;
+}
+
+sexp_ran sexp_device_probe(uint64_t *digest, sexp_device *device, const char *kind, const char *key, const char *value,
+                           sexp_failure *why) {
+  const char *words = NULL;
+  sexp_ran ran = probe_cuda(((opened *)device)->cuda, digest, kind, key, value, &words);
+  if (ran == SEXP_RAN) return ran;
+  *why = (sexp_failure){.code = "E-DEVICE-051"};
+  snprintf(why->message, sizeof why->message, "%.20s %.200s = %.100s cannot be probed: %s", kind, key, value, words);
+  return ran;
 }

@@ -109,5 +109,14 @@ typedef struct sexp_decision {
   const char *kind, *key, *value;
 } sexp_decision;
 size_t sexp_run_decisions(const sexp_run *run, const sexp_decision **decisions);
+/* Products of the run that cuBLAS decides by itself, one a shape, in the form of decisions for "ordinary": at most 64,
+ * whose operands and results have 1 GiB together; those of the training graphs first. */
+size_t sexp_run_products(const sexp_run *run, const sexp_decision **products);
+
+/* Does once, on the fixed input of probes, what the value decides, or what cuBLAS decides for an "ordinary" product.
+ * *digest is that of sexp_choice.probe: equal bits, equal digests. Takes memory of its own, and gives it back. A run
+ * may be there, between steps. Unless SEXP_RAN, *why is filled: E-DEVICE-051. */
+sexp_ran sexp_device_probe(uint64_t *digest, sexp_device *device, const char *kind, const char *key, const char *value,
+                           sexp_failure *why);
 
 #endif

@@ -488,6 +488,14 @@ static bool rates(sx_backend *backend, sx_cost_rates *found, unsigned dtypes, co
   return sx_cuda_rates(of(backend)->cuda, found, dtypes, chooser, diags);
 }
 
+static void products(sx_backend *backend, const sx_made *made, sx_tell_product *tell, void *context) {
+  (void)backend;
+  for (size_t i = 0; i < made->lowering.works.n; i++) {
+    const sx_work *work = &made->lowering.works.items[i];
+    if (work->kind == SX_WORK_PRODUCT && work->product->key) tell(context, work->product->key, (int64_t)work->bytes);
+  }
+}
+
 static void print(sx_backend *backend, const sx_made *made, sx_text *text) {
   (void)backend;
   sx_made_print(made, text);
@@ -515,6 +523,7 @@ static const sx_backend_calls CALLS = {
     .bind = bind,
     .observe = observe,
     .ready = ready,
+    .products = products,
     .print = print,
     .replay = replay,
     .record = record,

@@ -13,11 +13,13 @@ static const char CONVOLUTION[] = "convolution", PRODUCT[] = "product";
 
 /* ---- finding ------------------------------------------------------------------------------------ */
 
+static bool is_of(const sx_option *option, const char *kind, const char *key) {
+  return !strcmp(option->kind, kind) && !strcmp(option->key, key);
+}
+
 static sx_option *find(sx_options *options, const char *kind, const char *key) {
-  for (size_t i = 0; i < options->list.n; i++) {
-    sx_option *option = &options->list.items[i];
-    if (!strcmp(option->kind, kind) && !strcmp(option->key, key)) return option;
-  }
+  for (size_t i = 0; i < options->list.n; i++)
+    if (is_of(&options->list.items[i], kind, key)) return &options->list.items[i];
   return NULL;
 }
 
@@ -44,6 +46,7 @@ static bool option_of(sx_option *option, const sx_options *options, const sx_pla
   sx_text_init(&key, options->arena);
   if (sx_product_key_of(&option->product, plan, task)) {
     option->kind = PRODUCT;
+    option->to = option->product.dtype;
     sx_product_key_print(&key, &option->product);
   } else if (sx_convolution_of(&option->convolution, plan, task)) {
     option->kind = CONVOLUTION;
@@ -211,10 +214,13 @@ bool sx_options_decide(sx_options *options, const sx_plan *plan, const sx_decidi
 
 const char *sx_options_value(void *context, const char *kind, const char *key) {
   sx_options *options = context;
-  const sx_option *option = find(options, kind, key);
-  if (!option) return NULL;
-  const char *value = option->values[option->kind == PRODUCT ? option->n_values - 1 : 0];
-  if (option == options->trying) value = options->trying_value;
-  if (option->decided) value = option->decided;
+  const sx_option *option = options->trying;
+  const char *value = options->trying_value;
+  if (!option || !is_of(option, kind, key)) {
+    option = find(options, kind, key);
+    if (!option) return NULL;
+    value = option->values[option->kind == PRODUCT ? option->n_values - 1 : 0];
+    if (option->decided) value = option->decided;
+  }
   return strcmp(value, sx_no_engine) ? value : NULL;
 }

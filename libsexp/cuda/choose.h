@@ -21,6 +21,7 @@ typedef struct sx_option {
   const char *kind, *key; /* "convolution", "product" */
   sx_convolution convolution;
   sx_product_key product;
+  sx_dtype to;               /* of the product's result */
   const char *const *values; /* candidates, at least one; the first is that of --deterministic */
   size_t n_values;
   const char *decided; /* NULL: not yet */

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "kernel_product.h"
@@ -12,6 +13,8 @@
 enum { SMALL = 1 << 16, SMALL_COPIED = 1 << 20 };
 enum { LONG_DEPTH = 4096, LONG_RATIO = 4, LONG_SIDE = 16 };
 enum { PARTS_MOST = 32, PART_DEPTH = 512, PARTS_BYTES = 256 << 20, OPERAND_ALIGNMENT = 16 };
+/* Of operands and result, for launches of a thread an element: more than any device holds. */
+#define ELEMENTS_MOST ((double)(INT64_C(1) << 36))
 
 sx_strided sx_strided_of(const sx_plan *plan, sx_id id) {
   const sx_node *node = sx_node_at(plan->graph, id);
@@ -92,6 +95,42 @@ void sx_product_key_print(sx_text *text, const sx_product_key *key) {
   sx_text_addf(text, "Product { batch: %" PRId64 ", m: %" PRId64 ", n: %" PRId64 ", k: %" PRId64 ", a: %s, b: %s } %s",
                key->batch, key->m, key->n, key->k, layout(key->a_transposed), layout(key->b_transposed),
                sx_dtype_name(key->dtype));
+}
+
+void sx_product_call_print(sx_text *text, const sx_product_key *key, sx_dtype to) {
+  sx_product_key_print(text, key);
+  if (to != key->dtype) sx_text_addf(text, " to %s", sx_dtype_name(to));
+}
+
+static bool is_float(sx_dtype dtype) { return dtype == SX_F32 || dtype == SX_BF16 || dtype == SX_F16; }
+
+static bool has_sizes_of_call(const sx_product_key *key) {
+  const int64_t sizes[] = {key->batch, key->m, key->n, key->k};
+  for (int i = 0; i < 4; i++)
+    if (sizes[i] < 1 || sizes[i] > INT_MAX) return false;
+  double batch = (double)key->batch, m = (double)key->m, n = (double)key->n, k = (double)key->k, most = ELEMENTS_MOST;
+  return batch * m * n <= most && batch * m * k <= most && batch * n * k <= most;
+}
+
+/* What was read is right where it is printed as it was. */
+bool sx_product_call_parse(sx_product_key *key, sx_dtype *to, const char *text, sx_arena *arena) {
+  char a = 0, b = 0, from_name[8] = "", to_name[8] = "";
+  sx_product_key read = {0};
+  sx_text again;
+  int n = sscanf(text,
+                 "Product { batch: %18" SCNd64 ", m: %18" SCNd64 ", n: %18" SCNd64 ", k: %18" SCNd64
+                 ", a: %c, b: %c } %7s to %7s",
+                 &read.batch, &read.m, &read.n, &read.k, &a, &b, from_name, to_name);
+  if (n < 7 || !sx_dtype_parse(from_name, &read.dtype)) return false;
+  *to = read.dtype;
+  if (n == 8 && !sx_dtype_parse(to_name, to)) return false;
+  read.a_transposed = a == 't';
+  read.b_transposed = b == 't';
+  sx_text_init(&again, arena);
+  sx_product_call_print(&again, &read, *to);
+  *key = read;
+  return !strcmp(sx_text_get(&again), text) && has_sizes_of_call(key) && is_float(read.dtype) &&
+         (*to == read.dtype || *to == SX_F32);
 }
 
 bool sx_product_is_long(const sx_product_key *key) {
@@ -230,6 +269,11 @@ static void lower_calls(sx_lowering *lowering, const sx_contraction *of, const s
     sx_product_key_print(&text, &key);
     implementation = lowering->decided ? lowering->decided(lowering->options, "product", sx_text_get(&text)) : NULL;
     if (!implementation) implementation = "ordinary";
+  } else {
+    sx_text text;
+    sx_text_init(&text, lowering->arena);
+    sx_product_call_print(&text, &key, product->to);
+    product->key = sx_text_get(&text);
   }
   product->text = text_of(product, implementation, lowering->arena);
   if (implementation && !strcmp(implementation, "transposed")) {
@@ -261,10 +305,9 @@ static bool is_for_cublas(sx_product_mapping *mapping, const sx_contract *c) {
   return products > SMALL_COPIED || !(mapping->a.is || mapping->b.is || mapping->c.is);
 }
 
-/* Of operands and result, for launches of a thread an element: more than any device holds. */
 static bool is_too_large(const sx_contract *c) {
   double batch = (double)c->batch.count, m = (double)c->rows.count, n = (double)c->columns.count;
-  double k = (double)c->depth.count, most = (double)(INT64_C(1) << 36);
+  double k = (double)c->depth.count, most = ELEMENTS_MOST;
   return batch * m * n > most || batch * m * k > most || batch * n * k > most;
 }
 

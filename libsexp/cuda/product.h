@@ -34,6 +34,7 @@ typedef struct sx_product {
   sx_gemm_call *calls;
   uint32_t n_calls;
   const char *text; /* "768 x 3072 x 65536 n t f32, cuBLAS, split 8" for reports */
+  const char *key;  /* of a call that cuBLAS decides by itself (sx_product_call_print); NULL: it was chosen */
 } sx_product;
 
 /* ---- lowering -------------------------------------------------------------------------------------------------- */
@@ -71,6 +72,10 @@ typedef struct sx_product_key {
 } sx_product_key;
 
 void sx_product_key_print(sx_text *text, const sx_product_key *key);
+/* The same of any call, with " to f32" after it where the result is of another dtype. */
+void sx_product_call_print(sx_text *text, const sx_product_key *key, sx_dtype to);
+/* Takes what that gives and nothing else, of sizes that a call has. */
+bool sx_product_call_parse(sx_product_key *key, sx_dtype *to, const char *text, sx_arena *arena);
 /* Long: f32, one matrix, m and n at least 16, k at least 4096 and at least four times the larger of them; operands
  * without gaps. */
 bool sx_product_is_long(const sx_product_key *key);

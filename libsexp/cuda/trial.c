@@ -15,16 +15,22 @@ static sx_id input(sx_graph *graph, const char *name, sx_dtype dtype, int rank, 
   return sx_graph_add(graph, &(sx_spec){.op = SX_OP_INPUT, .dtype = dtype, .rank = rank, .dims = dims, .text = name});
 }
 
-static sx_id product(sx_graph *graph, const sx_product_key *key) {
-  const int64_t mk[] = {key->m, key->k}, km[] = {key->k, key->m}, kn[] = {key->k, key->n}, nk[] = {key->n, key->k};
-  const sx_id inputs[] = {input(graph, "field/a", key->dtype, 2, key->a_transposed ? km : mk),
-                          input(graph, "field/b", key->dtype, 2, key->b_transposed ? nk : kn)};
-  static const char *const labels[2][2] = {{"mk,kn->mn", "mk,nk->mn"}, {"km,kn->mn", "km,nk->mn"}};
+static sx_id product(sx_graph *graph, const sx_product_key *key, sx_dtype to) {
+  static const char *const labels[2][2][2] = {
+      {{"mk,kn->mn", "mk,nk->mn"}, {"km,kn->mn", "km,nk->mn"}},
+      {{"bmk,bkn->bmn", "bmk,bnk->bmn"}, {"bkm,bkn->bmn", "bkm,bnk->bmn"}},
+  };
+  bool batched = key->batch > 1;
+  int64_t a[] = {key->batch, key->m, key->k}, b[] = {key->batch, key->k, key->n};
+  if (key->a_transposed) a[1] = key->k, a[2] = key->m;
+  if (key->b_transposed) b[1] = key->n, b[2] = key->k;
+  const sx_id inputs[] = {input(graph, "field/a", key->dtype, 2 + batched, a + !batched),
+                          input(graph, "field/b", key->dtype, 2 + batched, b + !batched)};
   return sx_graph_add(graph, &(sx_spec){.op = SX_OP_EINSUM,
-                                        .dtype = key->dtype,
+                                        .dtype = to,
                                         .inputs = inputs,
                                         .n_inputs = 2,
-                                        .text = labels[key->a_transposed][key->b_transposed]});
+                                        .text = labels[batched][key->a_transposed][key->b_transposed]});
 }
 
 static sx_id convolution(sx_graph *graph, const sx_convolution *c) {
@@ -48,7 +54,8 @@ const sx_plan *sx_trial_plan(const sx_option *option, sx_arena *arena) {
   sx_intern_init(names, arena);
   sx_graph *graph = sx_graph_new(arena, names, "trial");
   bool is_product = !strcmp(option->kind, "product");
-  sx_graph_output(graph, "y", is_product ? product(graph, &option->product) : convolution(graph, &option->convolution));
+  sx_graph_output(graph, "y",
+                  is_product ? product(graph, &option->product, option->to) : convolution(graph, &option->convolution));
   return sx_plan_make(graph, &(sx_plan_options){.fuse = false, .reuse = false}, arena);
 }
 

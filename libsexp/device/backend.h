@@ -33,6 +33,9 @@ struct sexp_need;
 struct sexp_chooser;
 typedef void sx_tell_need(void *context, const struct sexp_need *need);
 
+/* Called for each product that the device decides by itself: the key of its shape, the bytes of operands and result. */
+typedef void sx_tell_product(void *context, const char *key, int64_t n_bytes);
+
 /* Decides a choice: asks the run's chooser, and notes the decision for its record. NULL: an error is in diags. The
  * value lives as long as the run. */
 struct sexp_choice;
@@ -93,6 +96,8 @@ typedef struct sx_backend_calls {
   /* After executables are made, before one of them is executed: takes the memory that they share. May be called again
    * when more were made; sequences are to be recorded anew then. False: an error is in diags. */
   bool (*ready)(sx_backend *backend, sx_diags *diags);
+  /* Tells the products among its works for which nothing is chosen, some more than once. NULL: none, ever. */
+  void (*products)(sx_backend *backend, const sx_made *made, sx_tell_product *tell, void *context);
   /* Adds a line of text for each piece of work that it is executed as: kernel, shape, dtype, model path. */
   void (*print)(sx_backend *backend, const sx_made *made, sx_text *text);
 
@@ -119,7 +124,7 @@ typedef struct sx_backend_calls {
 } sx_backend_calls;
 
 /* Where shares_memory, these calls may be NULL: take_host, give_host, upload, download, free_bytes, plan_bytes, needs,
- * ready, print, replay to measure. */
+ * ready, products, print, replay to measure. */
 struct sx_backend {
   const sx_backend_calls *calls;
   const char *facts;  /* "cpu, numerics 1" */

@@ -376,6 +376,37 @@ bool sx_choose_stacking(sx_run *run) {
   return true;
 }
 
+/* ---- products that the device decides by itself ---- */
+
+enum { PRODUCTS_MOST = 64 };
+#define PRODUCTS_BYTES (INT64_C(1) << 30)
+
+typedef struct listing {
+  sx_run *run;
+  int64_t left_bytes;
+} listing;
+
+static void list_product(void *context, const char *key, int64_t n_bytes) {
+  listing *l = context;
+  sx_run *run = l->run;
+  if (run->products.n == PRODUCTS_MOST || n_bytes > l->left_bytes) return;
+  for (size_t i = 0; i < run->products.n; i++)
+    if (!strcmp(run->products.items[i].key, key)) return;
+  l->left_bytes -= n_bytes;
+  sexp_decision product = {"product", copy(&run->arena, key), "ordinary"};
+  SX_PUSH(&run->arena, run->products, product);
+}
+
+void sx_list_products(sx_run *run) {
+  listing l = {run, PRODUCTS_BYTES};
+  const sx_backend_calls *calls = run->backend->calls;
+  if (!calls->products) return;
+  for (uint32_t s = 0; s < run->program->n_stages; s++)
+    if (run->stages[s].stacked.made) calls->products(run->backend, run->stages[s].stacked.made, list_product, &l);
+  for (const sx_bound *bound = run->bounds; bound; bound = bound->next_bound)
+    if (bound->made) calls->products(run->backend, bound->made, list_product, &l);
+}
+
 /* ---- what is told of it ---- */
 
 static void describe_stacking(const sx_run *run, sx_text *text) {

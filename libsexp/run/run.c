@@ -184,6 +184,7 @@ bool sx_run_make(sx_run *run) {
   take_memory(run);
   if (!sx_finish(run)) return false;
   if (!run->options.evaluations_only && !begin_training(run)) return false;
+  if (!run->backend->shares_memory) sx_list_products(run);
   make_values(run);
   run->options.start = NULL; /* it was borrowed, as were the names */
   run->options.evaluations = NULL;

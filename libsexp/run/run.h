@@ -187,6 +187,7 @@ struct sexp_run {
   sx_executable *initializer; /* at work */
   sx_deciding deciding;
   SX_VEC(sexp_decision) decisions;
+  SX_VEC(sexp_decision) products; /* that the device decides by itself */
   sx_stacking stacking;
   int64_t degree;            /* microbatches of a pass */
   const char *memory_failed; /* in the step at hand */
@@ -316,6 +317,8 @@ void sx_choosing_begin(sx_run *run);
 bool sx_choose_plans(sx_run *run);
 /* Decides the stacking and makes its executables: sets run->degree. After everything else of the run is made. */
 bool sx_choose_stacking(sx_run *run);
+/* Lists the products that the device decides by itself. */
+void sx_list_products(sx_run *run);
 const char *sx_describe_run(sx_run *run, const char *what); /* as sexp_run_text */
 
 /* estimating.c. Time of a step's gradients, with what is uploaded for them, at each degree, summed over the stages. False:

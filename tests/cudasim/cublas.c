@@ -28,7 +28,7 @@ __attribute__((destructor)) static void end(void) { sim_owned_end(&objects, "cuB
 
 static void expect_settings(void) {
   static const char *const names[] = {"cublas.version", "cublas.default_workspace", "cublas.nondeterministic",
-                                      "cublas.fail"};
+                                      "cublas.fail", "cublas.order"};
   static int done;
   if (!__atomic_exchange_n(&done, 1, __ATOMIC_RELAXED))
     sim_settings_expect("cublas.", names, sizeof names / sizeof *names, sim_gemm_is_engine);

@@ -28,7 +28,8 @@ __attribute__((format(printf, 3, 4))) static cudnnStatus_t refuse(const char *ca
 static bool is_engine(const char *name) { return *name && strspn(name, "0123456789") == strlen(name); }
 
 static void expect_settings(void) {
-  static const char *const names[] = {"cudnn.version", "cudnn.missing", "cudnn.fail", "cudnn.nondeterministic"};
+  static const char *const names[] = {"cudnn.version", "cudnn.missing", "cudnn.fail", "cudnn.nondeterministic",
+                                      "cudnn.order"};
   static int done;
   if (!__atomic_exchange_n(&done, 1, __ATOMIC_RELAXED))
     sim_settings_expect("cudnn.", names, sizeof names / sizeof *names, is_engine);
@@ -38,6 +39,13 @@ static bool lists_engine(const char *setting, int64_t engine) {
   char name[32];
   snprintf(name, sizeof name, "%lld", (long long)engine);
   return sim_setting_lists(setting, name);
+}
+
+/* Of cudnn.order=ENGINE:N; 0 for other engines. */
+static int64_t first_term(int64_t engine) {
+  const char *value = sim_setting("cudnn.order"), *at = value ? strchr(value, ':') : NULL;
+  if (value && !at) sim_violation("setting cudnn.order=%s: it is written ENGINE:N", value);
+  return at && atoll(value) == engine ? atoll(at + 1) : 0;
 }
 
 static int version(void) {
@@ -388,6 +396,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
       .order = sim_convolution_order_of(plan->engine, plan->knobs, plan->n_knobs, version()),
       .engine = plan->engine,
       .differs = plan->nondeterministic || lists_engine("cudnn.nondeterministic", plan->engine)};
+  call.order.fold.first = first_term(plan->engine);
   status = bind_all(&call, __func__, plan, pack);
   if (status != CUDNN_STATUS_SUCCESS) return status;
   EXPECT(is_apart(&call), BAD_PARAM, "what is written overlaps what is read, or the workspace a tensor");

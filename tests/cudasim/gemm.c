@@ -212,6 +212,7 @@ CUresult sim_gemm_enqueue(CUstream stream, const char *call, const sim_gemm *gem
   };
   job *copy = sim_take(sizeof *copy);
   *copy = (job){*g, engine->order, sim_setting_lists("cublas.nondeterministic", engine->name)};
+  copy->order.first = (int64_t)sim_setting_number("cublas.order", 0);
   char speed[64];
   snprintf(speed, sizeof speed, "cublas.%s", engine->name);
   return sim_enqueue(

@@ -157,6 +157,12 @@ static int64_t now_ns(void *context) {
   return choice->now_ns(choice->work);
 }
 
+/* Evidence alone: where there is no memory to keep it, it is made again. */
+static void know_probe(tool_chooser *chooser, const sexp_choice *choice, const char *value, uint64_t digest) {
+  const choices_probe probe = {keep(chooser, choice->kind), keep(chooser, choice->key), value, digest};
+  if (probe.kind && probe.key) tool_probes_add(&chooser->known, &probe);
+}
+
 static int measure_candidates(tool_chooser *chooser, const sexp_choice *choice, const char **out, sexp_failure *why) {
   char now[TIME_TEXT];
   choices_key key = key_of(chooser, choice);
@@ -180,6 +186,7 @@ static int measure_candidates(tool_chooser *chooser, const sexp_choice *choice, 
   else
     chooser->n_measured++;
   int failed = give(chooser, decision.value, out, why);
+  if (!failed && decision.has_probe) know_probe(chooser, choice, *out, decision.probe);
   choices_decision_free(&decision);
   return failed;
 }
@@ -365,9 +372,15 @@ void tool_chooser_open(tool_chooser *chooser, tool_pinning *pinning, const sexp_
     chooser->unstored = error;
 }
 
+void tool_chooser_probe(tool_chooser *chooser, sexp_device *device, const sexp_run *run) {
+  if (chooser->portable) return;
+  tool_probes_make(&chooser->probes, &chooser->known, device, run);
+  if (chooser->pinning->taken) tool_probes_compare(&chooser->probes, chooser->pinning->taken);
+}
+
 void tool_chooser_judge(tool_chooser *chooser) {
   tool_pinning_judge(chooser->pinning, &chooser->device, !chooser->portable,
-                     chooser->unstored.code[0] ? &chooser->unstored : NULL);
+                     chooser->unstored.code[0] ? &chooser->unstored : NULL, &chooser->probes);
 }
 
 void tool_chooser_store_line(const tool_chooser *chooser, char *line, size_t n_line) {
@@ -392,5 +405,7 @@ void tool_chooser_free(tool_chooser *chooser) {
   choices_store_close(chooser->store);
   for (size_t i = 0; i < chooser->n_values; i++) free(chooser->values[i]);
   free(chooser->values);
+  tool_probes_free(&chooser->known);
+  tool_probes_free(&chooser->probes);
   *chooser = (tool_chooser){0};
 }

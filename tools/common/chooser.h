@@ -6,6 +6,7 @@
 #include "../../libsexp/sexp.h"
 #include "choices.h"
 #include "pinning.h"
+#include "probes.h"
 
 enum { TOOL_MODE_TEXT = 64 };
 
@@ -24,10 +25,12 @@ typedef struct tool_chooser {
   choices_error unstored; /* why choices are not remembered; code "": they are */
   char **values;          /* decided; owned */
   size_t n_values, n_values_room;
+  tool_probes known;  /* measured or remembered */
+  tool_probes probes; /* of the run */
   size_t n_remembered, n_measured, n_unmeasured;
   const char *stacking; /* how it was decided, where it was not remembered: "by the cost model"; NULL: it was, or there
                          * was nothing to decide */
-  int status; /* exit status of a failure that was printed; TOOL_DONE: none was */
+  int status;           /* exit status of a failure that was printed; TOOL_DONE: none was */
 } tool_chooser;
 
 typedef struct tool_chooser_options {
@@ -40,6 +43,9 @@ typedef struct tool_chooser_options {
 /* pinning is open, with the record in force selected (tool_pinning_select). The device outlives the chooser. */
 void tool_chooser_open(tool_chooser *chooser, tool_pinning *pinning, const sexp_device *device,
                        const tool_chooser_options *options);
+/* Once the run is made: probes what it decided, and compares with the record that it is pinned to. Under portable
+ * nothing is probed. */
+void tool_chooser_probe(tool_chooser *chooser, sexp_device *device, const sexp_run *run);
 /* The level and its words in pinning->determinism, once the run is made. */
 void tool_chooser_judge(tool_chooser *chooser);
 /* Of the store, for the report: its path, what was remembered and what measured, or why there is none. "" where none

@@ -40,7 +40,13 @@ static char *make_slug(const char *path, const char *base, const sexp_descriptio
 /* A device that chooses records every kind, those without a decision too. */
 static choices_status make_record(choices_record **record, const char *identity, const tool_mode *mode) {
   static const char *const maps[] = {"convolutions", "products"};
-  const choices_object object = {mode->device, identity, 1, mode->strict, mode->portable};
+  const choices_object object = {.device = mode->device,
+                                 .graph = identity,
+                                 .numerics = 1,
+                                 .strict = mode->strict,
+                                 .portable = mode->portable,
+                                 .probes = mode->probes,
+                                 .n_probes = mode->n_probes};
   bool chooses = mode->cuda && !mode->portable;
   choices_row *rows = calloc(mode->n_decisions + 1, sizeof *rows);
   size_t n = 0;

@@ -3,6 +3,7 @@
 #ifndef TOOL_EXPERIMENT_H
 #define TOOL_EXPERIMENT_H
 
+#include "../../libchoices/choices.h"
 #include "../../libckpt/ckpt.h"
 #include "../../libsexp/sexp.h"
 
@@ -30,6 +31,8 @@ typedef struct tool_mode {
   const sexp_device_facts *cuda; /* NULL: the CPU */
   const sexp_decision *decisions;
   size_t n_decisions;
+  const choices_probe *probes;
+  size_t n_probes;
 } tool_mode;
 
 ckpt_dtype tool_dtype(sexp_dtype dtype); /* of a parameter or state */

@@ -126,7 +126,8 @@ int tool_pinning_select(tool_pinning *pinning, const char *resumed) {
 
 /* ---- the level ---- */
 
-void tool_pinning_judge(tool_pinning *pinning, const choices_device *device, bool chooses, const choices_error *store) {
+void tool_pinning_judge(tool_pinning *pinning, const choices_device *device, bool chooses, const choices_error *store,
+                        const tool_probes *probes) {
   choices_run run = {.device = device,
                      .chooses = chooses,
                      .numerics = NUMERICS,
@@ -135,6 +136,11 @@ void tool_pinning_judge(tool_pinning *pinning, const choices_device *device, boo
   if (pinning->taken) {
     run.recorded = device_of(pinning->taken);
     run.fresh_kinds = pinning->request.kinds;
+  }
+  if (probes) {
+    run.n_probes = probes->n_compared;
+    run.n_match = probes->n_match;
+    run.mismatch = probes->mismatch;
   }
   if (pinning->before) run.resumed = device_of(pinning->before) ? device_of(pinning->before) : "";
   pinning->level = choices_level(pinning->determinism, sizeof pinning->determinism, &run);
@@ -153,7 +159,7 @@ int tool_pinning_take(tool_pinning *pinning, const char *device, const char *ide
   const choices_device here = {.device = device};
   int status = tool_pinning_select(pinning, resumed);
   if (!status) status = tool_pinning_pin_none(pinning, &here, identity);
-  if (!status) tool_pinning_judge(pinning, &here, false, NULL);
+  if (!status) tool_pinning_judge(pinning, &here, false, NULL, NULL);
   return status;
 }
 

@@ -6,6 +6,7 @@
 
 #include "../../libchoices/choices.h"
 #include "credentials.h"
+#include "probes.h"
 
 enum { TOOL_LEVEL_TEXT = 1024 };
 
@@ -45,8 +46,10 @@ int tool_pinning_pin(tool_pinning *pinning, const choices_device *device, const 
 /* The same for a run of that identity that makes no choice: a CPU's, a portable one. */
 int tool_pinning_pin_none(tool_pinning *pinning, const choices_device *device, const char *identity);
 
-/* Sets level and determinism. chooses: the device makes choices; store: why they are not remembered, NULL: they are. */
-void tool_pinning_judge(tool_pinning *pinning, const choices_device *device, bool chooses, const choices_error *store);
+/* Sets level and determinism. chooses: the device makes choices; store: why they are not remembered, NULL: they are;
+ * probes: as they compare with the record's, NULL: none were made. */
+void tool_pinning_judge(tool_pinning *pinning, const choices_device *device, bool chooses, const choices_error *store,
+                        const tool_probes *probes);
 
 /* All three for a device that makes no choices, for a program of that identity. */
 int tool_pinning_take(tool_pinning *pinning, const char *device, const char *identity, const char *resumed);

@@ -164,6 +164,7 @@ static int judge(subject *s, const ckpt_experiment *then) {
   const tool_pinning *pinning = s->pinning;
   int status = TOOL_DONE;
   if (s->device) {
+    if (pinning->taken) tool_chooser_probe(&s->chooser, s->device, s->run);
     tool_chooser_judge(&s->chooser);
     tool_chooser_store_line(&s->chooser, s->store, sizeof s->store);
   } else if (pinning->record) {

@@ -64,6 +64,7 @@ static int choose_on_device(explanation *e) {
   sexp_status made = status ? SEXP_INPUT : sexp_run_new(&e->run, &e->messages, e->program, &run_options, &e->host);
   if (status) return status;
   if (made != SEXP_OK) return e->chooser.status ? e->chooser.status : tool_fail_sexp(made, e->messages);
+  if (e->pinning.taken) tool_chooser_probe(&e->chooser, e->device, e->run);
   tool_chooser_judge(&e->chooser);
   tool_chooser_store_line(&e->chooser, e->store, sizeof e->store);
   sexp_run_engine(e->run, &e->engine);
@@ -71,6 +72,8 @@ static int choose_on_device(explanation *e) {
   e->mode.cuda = sexp_device_describe(e->device);
   e->mode.store = e->store;
   e->mode.n_decisions = sexp_run_decisions(e->run, &e->mode.decisions);
+  e->mode.probes = e->chooser.probes.items;
+  e->mode.n_probes = e->chooser.probes.n;
   return TOOL_DONE;
 }
 

@@ -30,9 +30,12 @@ static int check_memory(const training *t) {
 
 /* What a device chose, and the level that follows. */
 static void judge(training *t) {
+  if (t->pinning.taken || !t->settings->explain) tool_chooser_probe(&t->chooser, t->device, t->run);
   tool_chooser_judge(&t->chooser);
   tool_chooser_store_line(&t->chooser, t->store, sizeof t->store);
   t->mode.n_decisions = sexp_run_decisions(t->run, &t->mode.decisions);
+  t->mode.probes = t->chooser.probes.items;
+  t->mode.n_probes = t->chooser.probes.n;
 }
 
 static int load(training *t) {

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Bit probes, on simulated machines: recorded, compared by pinned runs, verified without a run. usage: test_probes.py
+BUILD"""
+import json, os, re, shutil
+
+from harness import expect, test
+from machines import *
+
+
+def recorded(run):
+    return run.choices["probes"]
+
+
+def of_record(run):
+    return os.path.join(run.out, "step-4")
+
+
+@test
+def a_run_records_the_probes_of_what_it_chose_and_of_products_that_the_device_decides(folder):
+    machine = Machine(folder, "a")
+    first, again, other = machine.run(out="1"), machine.run(out="2"), Machine(folder, "b").run()
+    names = recorded(first).keys()
+    for kind, member in (("convolution", "convolutions"), ("product", "products")):
+        expect(first.choices[member] and all(f"{kind} {key}" in names for key in first.choices[member]), names)
+    decided = [name for name in names if name.startswith("product ") and name[8:] not in first.choices["products"]]
+    expect(len(decided) >= 3 and any("m: 256, n: 10, k: 72, a: n, b: n" in name for name in decided), decided)
+    expect(all(re.fullmatch("[0-9a-f]{16}", digest) for digest in recorded(first).values()))
+    expect(recorded(first) == recorded(again) == recorded(other), "as measured, as remembered, on two machines")
+
+
+@test
+def probes_are_evidence_and_no_part_of_the_digest(folder):
+    run = Machine(folder, "a").run()
+    without = {name: value for name, value in run.choices.items() if name != "probes"}
+    digests = []
+    for name, choices in (("with", run.choices), ("without", without)):
+        path = os.path.join(folder, name)
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(choices, f)
+        result = subprocess.run([CHOICES, "check", path], capture_output=True, text=True, env=environment())
+        digests.append(re.search("digest sha256:[0-9a-f]+", result.stdout)[0])
+    expect(digests[0] == digests[1], digests)
+    printed = subprocess.run([CHECKPOINT, "choices", of_record(run)], capture_output=True, text=True, env=environment())
+    expect(json.loads(printed.stdout)["probes"] == recorded(run), printed.stdout, printed.stderr)
+
+
+@test
+def a_pinned_run_and_a_resume_say_that_all_probes_match(folder):
+    theirs = Machine(folder, "a").run()
+    elsewhere = Machine(folder, "b", **slower(theirs))
+    n = len(recorded(theirs))
+    words = f"2: pinned to recorded choices of this kind of device, {n} of {n} probes match"
+    pinned = elsewhere.run("--choices", of_record(theirs), out="pinned")
+    expect(pinned.line("determinism") == words and pinned.choices == theirs.choices, pinned.line("determinism"))
+    half = os.path.join(elsewhere.folder, "from", "step-2")
+    shutil.copytree(os.path.join(theirs.out, "step-2"), half)
+    resumed = elsewhere.run("--resume", half, out="resumed")
+    expect(resumed.line("determinism") == words and resumed.same(theirs), resumed.line("determinism"))
+    record = os.path.join(folder, "record.json")
+    with open(record, "w", encoding="utf-8") as f:
+        json.dump({name: value for name, value in theirs.choices.items() if name != "probes"}, f)
+    bare_record = elsewhere.run("--choices", record, out="bare")
+    expect(bare_record.line("determinism") == "2: pinned to recorded choices of this kind of device", bare_record.report)
+
+
+@test
+def a_deterministic_run_is_probed_too(folder):
+    first = Machine(folder, "a").run("--deterministic")
+    expect(recorded(first) == recorded(Machine(folder, "b").run("--deterministic")), recorded(first))
+    expect("probes" not in Machine(folder, "c").run("--portable").choices, "nothing is left to a library")
+
+
+@test
+def another_order_under_the_same_device_is_level_3_naming_the_first_probe(folder):
+    theirs = Machine(folder, "a").run()
+    n, engine = len(recorded(theirs)), engines(theirs)[0]
+    for name, value, kind in (("cublas.order", 5, "product Product"), ("cudnn.order", f"{engine}:5", "convolution ")):
+        machine = Machine(folder, name, **{name: value})
+        run = machine.run("--choices", of_record(theirs))
+        said = run.line("determinism")
+        match = re.fullmatch(r"3: pinned to choices of this kind of device, but only (\d+) of (\d+) probes match; the first "
+                             r"that does not is (.*)", said)
+        expect(match and 0 < int(match[1]) < n == int(match[2]) and match[3].startswith(kind), said)
+        expect(recorded(run)[match[3]] != recorded(theirs)[match[3]] and run.choices["device"] == theirs.choices["device"])
+        expect(not run.same(theirs), "the bits did move")
+        differing = sum(recorded(run)[key] != digest for key, digest in recorded(theirs).items())
+        expect(int(match[1]) == n - differing, said, differing)
+
+
+main_simulated()
