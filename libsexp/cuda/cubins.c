@@ -55,19 +55,21 @@ static bool name_file(char path[PATH_BYTES], const char *directory, const char *
 
 bool sx_cubin_read(void **bytes, size_t *n_bytes, const char *directory, const char *key, const sx_memory *memory) {
   char path[PATH_BYTES], header[HEADER + 1], expected[HEADER + 1];
+  *bytes = NULL;
   if (!name_file(path, directory, key, ".cubin")) return false;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
   struct stat facts;
-  *bytes = NULL;
   bool good = fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size > HEADER && facts.st_size < MOST_BYTES;
   *n_bytes = good ? (size_t)facts.st_size - HEADER : 0;
   if (good) *bytes = memory->allocate(memory->context, *n_bytes);
   good = good && *bytes && read_all(fd, header, HEADER) && read_all(fd, *bytes, *n_bytes) &&
          make_header(expected, *bytes, *n_bytes) && !memcmp(header, expected, HEADER);
   close(fd);
-  if (!good && *bytes) memory->release(memory->context, *bytes);
-  return good;
+  if (good) return true;
+  if (*bytes) memory->release(memory->context, *bytes);
+  *bytes = NULL;
+  return false;
 }
 
 static void make_directory(const char *directory) {

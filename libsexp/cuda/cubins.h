@@ -9,7 +9,7 @@
 
 /* The key is 64 hexadecimal digits. */
 
-/* True: *bytes is owned by the caller, of memory->allocate. */
+/* True: *bytes is owned by the caller, of memory->allocate. False: it is NULL. */
 bool sx_cubin_read(void **bytes, size_t *n_bytes, const char *directory, const char *key, const sx_memory *memory);
 /* Makes the directory, writes under a name of its own and renames, so that readers see whole files alone. */
 void sx_cubin_write(const char *directory, const char *key, const void *bytes, size_t n_bytes);

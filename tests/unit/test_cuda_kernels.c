@@ -131,6 +131,16 @@ static void remove_folder(const char *path) { CHECK(rmdir(path) == 0); }
 
 static void compiles(void) { expect(2, 0); }
 static void takes(void) { expect(0, 2); }
+/* Of a file that is not whole nothing is left to be given back. */
+static void is_none(const char *path) {
+  sx_memory memory = sx_memory_default();
+  char key[65];
+  void *bytes = NULL;
+  size_t n_bytes;
+  snprintf(key, sizeof key, "%s", strrchr(path, '/') + 1);
+  CHECK(!sx_cubin_read(&bytes, &n_bytes, directory, key, &memory) && !bytes);
+}
+
 static void compiles_for_another(void) { expect(2, 0); }
 
 /* A file that is whole is taken; one that is not is compiled again, and then taken. */
@@ -145,6 +155,7 @@ static void compiled_kernels_are_kept(void **state) {
   void (*const changes[])(const char *) = {cut, empty, flip};
   for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
     assert_int_equal(each_file(changes[i]), 2);
+    assert_int_equal(each_file(is_none), 2);
     cudasim_good("", compiles);
     cudasim_good("", takes);
   }
