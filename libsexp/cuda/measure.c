@@ -1,6 +1,6 @@
-/* Standard pieces of work: memory is copied to memory and uploaded, a block of one multiprocessor multiplies and adds in
- * registers, kernels that do nothing are replayed, cuBLAS multiplies matrices. What is known of a piece in this process
- * is not timed again. */
+/* Standard pieces of work: memory is copied to memory and uploaded, a block of one multiprocessor multiplies and adds
+ * in registers, kernels that do nothing are replayed, cuBLAS multiplies matrices. What is known of a piece in this
+ * process is not timed again. */
 #include "measure.h"
 
 #include <stdio.h>
@@ -91,11 +91,11 @@ static void multiply(measuring *m) {
   cudaDataType_t type = types[m->dtype];
   const char *a = (const char *)(uintptr_t)m->from, *b = a + matrix_bytes(m->dtype);
   cublasComputeType_t sums = m->dtype == SX_F32 ? CUBLAS_COMPUTE_32F_PEDANTIC : CUBLAS_COMPUTE_32F;
-  sx_cuda_check_cublas(m->cuda,
-                       m->cuda->api.cublasGemmEx(m->cuda->cublas, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a, type, n,
-                                                 b, type, n, &zero, (void *)(uintptr_t)m->to, type, n, sums,
-                                                 CUBLAS_GEMM_DEFAULT),
-                       "cublasGemmEx");
+  sx_cuda_check_cublas(
+      m->cuda,
+      m->cuda->api.cublasGemmEx(m->cuda->cublas, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a, type, n, b, type, n, &zero,
+                                (void *)(uintptr_t)m->to, type, n, sums, CUBLAS_GEMM_DEFAULT),
+      "cublasGemmEx");
 }
 
 /* ---- timing it ---- */
@@ -153,12 +153,18 @@ static int64_t time_product(measuring *m, sx_dtype dtype) {
 
 static int64_t time_piece(measuring *m, piece p) {
   switch (p) {
-  case COPY: return time_ns(m, copy);
-  case UPLOAD: return time_ns(m, upload);
-  case ARITHMETIC: return time_arithmetic(m);
-  case LAUNCHES: return time_sequence(m, SX_PIECE_LAUNCHES + 1) - time_sequence(m, 1);
-  case SEQUENCE: return time_sequence(m, 1);
-  default: return time_product(m, (sx_dtype)(p - PRODUCT));
+    case COPY:
+      return time_ns(m, copy);
+    case UPLOAD:
+      return time_ns(m, upload);
+    case ARITHMETIC:
+      return time_arithmetic(m);
+    case LAUNCHES:
+      return time_sequence(m, SX_PIECE_LAUNCHES + 1) - time_sequence(m, 1);
+    case SEQUENCE:
+      return time_sequence(m, 1);
+    default:
+      return time_product(m, (sx_dtype)(p - PRODUCT));
   }
 }
 
@@ -224,9 +230,7 @@ typedef struct asking {
 static sexp_ran measure(void *work, int64_t *measured_ns) {
   asking *a = work;
   *measured_ns = find_ns(&a->m, a->piece);
-  return *measured_ns             ? SEXP_RAN
-         : a->m.cuda->failure.memory ? SEXP_RAN_OUT_OF_MEMORY
-                                  : SEXP_RAN_REFUSED;
+  return *measured_ns ? SEXP_RAN : a->m.cuda->failure.memory ? SEXP_RAN_OUT_OF_MEMORY : SEXP_RAN_REFUSED;
 }
 
 static void write_key(char text[PIECE_TEXT], piece p) {

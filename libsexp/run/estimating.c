@@ -17,9 +17,7 @@ static const sx_plan *stage_plan(const sx_run *run, const sx_offered *offered, u
 }
 
 /* A launch that reads and writes so many bytes. */
-static double move_ns(const estimating *e, double n_bytes) {
-  return e->rates.launch_ns + n_bytes / e->rates.bytes_ns;
-}
+static double move_ns(const estimating *e, double n_bytes) { return e->rates.launch_ns + n_bytes / e->rates.bytes_ns; }
 
 /* ---- where fields come from ---- */
 
