@@ -4,8 +4,9 @@
  * Work (upload to execute) is enqueued: it is done in order, at the latest when `finish` returns, which also tells of
  * failures. Where an execution stops at a node, what was enqueued after it until finish may be done or left out, and
  * what it reads may be anything: so nothing that matters is enqueued behind what can stop. Only executions, and
- * replays as a whole, can lack memory; then, and when the device failed, that work and all after it is left out until
- * finish. Addresses are the device's; only a device that shares_memory lets the host read them. */
+ * replays as a whole, can lack memory; then, and when the device failed, that execution may be done in part, and all
+ * after it is left out until finish. Addresses are the device's; only a device that shares_memory lets the host read
+ * them. */
 #ifndef SX_DEVICE_BACKEND_H
 #define SX_DEVICE_BACKEND_H
 

@@ -75,8 +75,9 @@ static int64_t shared_bytes(sx_run *run) {
   return most;
 }
 
-static int64_t slot_bytes(const sx_run *run) {
-  int64_t n_bytes = 0;
+/* Parameters, states, single values: whatever the degree. */
+static int64_t fixed_bytes(const sx_run *run) {
+  int64_t n_bytes = sx_row_offset(run->update_row + 1) + run->n_cells * SX_CELL_BYTES;
   for (size_t i = 0; i < run->n_slots; i++)
     n_bytes += run->slots[i].n_bytes * (run->slots[i].written == SX_WRITTEN_BESIDE ? 2 : 1);
   return n_bytes;
@@ -127,12 +128,14 @@ static const sx_unit *stacked_units(sx_run *run, const sx_degree *degree) {
   return units;
 }
 
+static int64_t added(int64_t a, int64_t b) { return __builtin_add_overflow(a, b, &a) ? INT64_MAX : a; }
+
 /* Which degrees there are, and which of them fit the memory that is free. */
 static void find_degrees(sx_run *run, double budget) {
   sx_degree degrees[SX_STACK_CANDIDATES];
   sx_stack_refusal why;
   sx_stacking *stacking = &run->stacking;
-  int64_t fixed = slot_bytes(run), shared = shared_bytes(run);
+  int64_t fixed = fixed_bytes(run), shared = shared_bytes(run);
   stacking->free_bytes = run->backend->calls->free_bytes(run->backend);
   stacking->n = run->backend->stacks ? find_plans(run, degrees, budget, &why) : 0;
   stacking->refusal = stacking->n && why.text ? why.text : NULL;
@@ -144,8 +147,8 @@ static void find_degrees(sx_run *run, double budget) {
       int64_t n = run->backend->calls->plan_bytes(run->backend, degrees[i].plans[s]);
       if (n > most) most = n;
     }
-    *offered = (sx_offered){.degree = degrees[i].degree};
-    offered->n_bytes = fixed + most + degrees[i].field_bytes + degrees[i].sum_bytes;
+    *offered = (sx_offered){.degree = degrees[i].degree, .fits = true};
+    offered->n_bytes = added(fixed, added(most, added(degrees[i].field_bytes, sx_gradient_bytes(run))));
     offered->fits = !i || offered->n_bytes <= stacking->free_bytes;
     offered->value = sx_format(&run->arena, "%lld", (long long)degrees[i].degree);
     offered->units = i ? stacked_units(run, &degrees[i]) : NULL;

@@ -71,16 +71,16 @@ static void describe_use(sx_text *text, bool first, const char *words, int64_t n
   sx_text_addf(text, "%-19s %-18s %12.3f MiB\n", first ? "device memory" : "", words, (double)n_bytes / 1048576);
 }
 
+static int64_t larger_plan(const sx_run *run, const sx_bound *bound, int64_t n_bytes) {
+  int64_t n = bound->made ? run->backend->calls->plan_bytes(run->backend, bound->plan) : 0;
+  return n > n_bytes ? n : n_bytes;
+}
+
 void sx_describe_memory(const sx_run *run, sx_text *text) {
   for (int use = 0; use < SX_N_USES; use++) describe_use(text, !use, use_words[use], run->use_bytes[use]);
   int64_t shared = 0;
-  for (const sx_bound *bound = run->bounds; bound; bound = bound->next_bound) {
-    int64_t n = bound->plan && run->backend->calls->plan_bytes
-                    ? run->backend->calls->plan_bytes(run->backend, bound->plan)
-                : bound->plan ? bound->plan->block_bytes
-                              : 0;
-    if (n > shared) shared = n;
-  }
+  for (const sx_bound *bound = run->bounds; bound; bound = bound->next_bound) shared = larger_plan(run, bound, shared);
+  for (uint32_t s = 0; s < run->program->n_stages; s++) shared = larger_plan(run, &run->stages[s].stacked, shared);
   describe_use(text, false, "activations", shared);
 }
 

@@ -132,7 +132,7 @@ typedef struct sx_stage_state {
   const char **value_outputs;
   uint32_t n_values;
   sx_reports statistics; /* of probes */
-  float *summed;         /* where the sum is after the last microbatch */
+  float *summed;         /* where a step that repeats leaves the sum */
 } sx_stage_state;
 
 /* One evaluation. */
@@ -194,7 +194,7 @@ struct sexp_run {
   sx_finished finished;      /* how what was enqueued last went; sticky within a step */
   bool writes_beside;        /* the update, some slot */
   bool left;                 /* sx_leave left the entry point */
-  bool lost;                 /* the device failed: nothing of it can be read any more */
+  bool lost; /* the device failed, or stopped within an update: tensors are not those after a whole step */
   sx_taken *taken;
   sx_host_memory host_memory; /* that data are read into */
   int64_t use_bytes[SX_N_USES];
@@ -321,8 +321,8 @@ bool sx_choose_stacking(sx_run *run);
 void sx_list_products(sx_run *run);
 const char *sx_describe_run(sx_run *run, const char *what); /* as sexp_run_text */
 
-/* estimating.c. Time of a step's gradients, with what is uploaded for them, at each degree, summed over the stages. False:
- * the device has no rates, or none that can be remembered; nothing is added to run->diags. */
+/* estimating.c. Time of a step's gradients, with what is uploaded for them, at each degree, summed over the stages.
+ * False: the device has no rates, or none that can be remembered; nothing is added to run->diags. */
 bool sx_estimate_stacking(sx_run *run, sx_offered *const *candidates, size_t n, double *estimated_ns);
 
 /* parameters.c */
@@ -342,6 +342,8 @@ void sx_make_training(sx_run *run);
 void sx_bind_stacked(sx_run *run, sx_stage_state *state, const sx_unit *unit);
 void sx_make_generators(sx_run *run);
 void sx_make_evals(sx_run *run); /* the chosen ones */
+/* Of the sum and of narrow gradients, for all degrees of stacking that fit; INT64_MAX where that overflows. */
+int64_t sx_gradient_bytes(const sx_run *run);
 /* Memory of these, once it is known how much of each there is. */
 void sx_take_training(sx_run *run);
 void sx_take_generators(sx_run *run);

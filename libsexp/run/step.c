@@ -26,6 +26,7 @@ typedef struct stepping {
   sx_stage_state *state;
   bool sampled; /* gives statistics */
   bool repeats; /* is enqueued as others are */
+  bool updates; /* its gradients are there */
 } stepping;
 
 /* ---- sequences ---- */
@@ -155,7 +156,7 @@ static bool enqueue_gradients(sx_run *run, const stepping *step) {
   if (!run->backend->shares_memory)
     run->backend->calls->download(run->backend, run->scalars, run->sum.leaf + run->scalar_offset,
                                   state->n_values * SX_CELL_BYTES);
-  state->summed = run->sum.leaf;
+  if (step->repeats) state->summed = run->sum.leaf;
   return true;
 }
 
@@ -239,13 +240,26 @@ static bool settle(sx_run *run, const stepping *step) {
   return sx_finish(run);
 }
 
-static bool update(sx_run *run, const stepping *step) {
+static bool writes_in_place(const sx_run *run) {
+  for (size_t i = 0; i < run->n_slots; i++)
+    if (run->slots[i].written == SX_WRITTEN_IN_PLACE) return true;
+  return false;
+}
+
+/* One that memory lacked for may be done in part, and so the tensors that it writes in place be of no step. */
+static bool execute_update(sx_run *run, const stepping *step) {
   if (!replay(run, step, SEQUENCE_UPDATE)) {
     record(run, step, SEQUENCE_UPDATE);
     enqueue_update(run, step);
     recorded(run, step);
   }
-  if (!sx_finish(run) || !settle(run, step)) return false;
+  if (sx_finish(run) && settle(run, step)) return true;
+  run->lost |= run->finished == SX_FINISHED_MEMORY && writes_in_place(run);
+  return false;
+}
+
+static bool update(sx_run *run, const stepping *step) {
+  if (!execute_update(run, step)) return false;
   int64_t n_records = step->state->stage->batch * step->state->stage->microbatches;
   run->has_fetched = false;
   run->position.step++;
@@ -309,13 +323,14 @@ static bool compute_step(sx_run *run, stepping *step) {
   step->repeats = run->backend->calls->replay && !step->sampled && !sx_digests_active(run);
   if (!compute_gradients(run, step)) return false;
   sx_digest_sums(run);
+  step->updates = true;
   return update(run, step);
 }
 
-/* An allocation that failed ends the stacking, not the run, unless a record asks for it: the step has left no trace,
- * and is computed unstacked, as are those after it. */
-static bool falls_back(sx_run *run, sx_diag_mark mark) {
-  if (run->finished != SX_FINISHED_MEMORY || run->degree == 1 || run->stacking.pinned) return false;
+/* An allocation that failed for the gradients ends the stacking, not the run, unless a record asks for it: the step has
+ * left no trace, and is computed unstacked, as are those after it. */
+static bool falls_back(sx_run *run, const stepping *step, sx_diag_mark mark) {
+  if (run->finished != SX_FINISHED_MEMORY || step->updates || run->degree == 1 || run->stacking.pinned) return false;
   run->memory_failed = run->diags.list.n > mark.n ? run->diags.list.items[mark.n].message : "";
   sx_diags_forget(&run->diags, mark);
   run->degree = 1;
@@ -329,7 +344,7 @@ static bool take_step(sx_run *run, sexp_step *report_to) {
   sx_diag_mark mark = sx_diags_mark(&run->diags);
   bool began = !run->stage_step && step.state->stage->name[0];
   run->memory_failed = NULL;
-  if (!compute_step(run, &step) && !(falls_back(run, mark) && compute_step(run, &step))) return false;
+  if (!compute_step(run, &step) && !(falls_back(run, &step, mark) && compute_step(run, &step))) return false;
   sx_digest_state(run);
   add_training_values(run, step.state, step.sampled);
   if (!evaluate_due(run)) return false;

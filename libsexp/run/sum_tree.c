@@ -8,13 +8,20 @@ int sx_sum_tree_levels(int64_t n_summands) {
   return length;
 }
 
-int64_t sx_sum_tree_init(sx_sum_tree *tree, sx_backend *backend, int64_t n, int n_levels, sx_arena *arena) {
-  *tree = (sx_sum_tree){.backend = backend, .levels = SX_NEW_N(arena, float *, n_levels), .n = n, .n_levels = n_levels};
+static int64_t stride_of(int64_t n) { return (n + ALIGNED_FLOATS - 1) / ALIGNED_FLOATS * ALIGNED_FLOATS; }
+
+int64_t sx_sum_tree_bytes(int64_t n, int n_levels) {
   int64_t n_bytes;
-  if (n > INT64_MAX - ALIGNED_FLOATS) sx_memory_fail(arena->memory);
-  tree->stride = (n + ALIGNED_FLOATS - 1) / ALIGNED_FLOATS * ALIGNED_FLOATS;
-  if (__builtin_mul_overflow(tree->stride, (int64_t)sizeof(float) * (n_levels + 1), &n_bytes))
-    sx_memory_fail(arena->memory);
+  if (n > INT64_MAX - ALIGNED_FLOATS) return INT64_MAX;
+  bool overflows = __builtin_mul_overflow(stride_of(n), (int64_t)sizeof(float) * (n_levels + 1), &n_bytes);
+  return overflows ? INT64_MAX : n_bytes;
+}
+
+int64_t sx_sum_tree_init(sx_sum_tree *tree, sx_backend *backend, int64_t n, int n_levels, sx_arena *arena) {
+  int64_t n_bytes = sx_sum_tree_bytes(n, n_levels);
+  if (n_bytes == INT64_MAX) sx_memory_fail(arena->memory);
+  *tree = (sx_sum_tree){.backend = backend, .levels = SX_NEW_N(arena, float *, n_levels), .n = n, .n_levels = n_levels};
+  tree->stride = stride_of(n);
   return n_bytes;
 }
 

@@ -20,6 +20,8 @@ typedef struct sx_sum_tree {
 
 /* Levels that a sum of n summands takes. */
 int sx_sum_tree_levels(int64_t n_summands);
+/* Bytes of the memory of a tree of vectors of n elements; INT64_MAX where that overflows. */
+int64_t sx_sum_tree_bytes(int64_t n, int n_levels);
 /* Describes a tree of vectors of n elements; gives the bytes of memory, of its backend, that it is to be given. */
 int64_t sx_sum_tree_init(sx_sum_tree *tree, sx_backend *backend, int64_t n, int n_levels, sx_arena *arena);
 void sx_sum_tree_place(sx_sum_tree *tree, void *memory);

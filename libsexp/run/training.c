@@ -205,19 +205,6 @@ void sx_make_stages(sx_run *run) {
   }
 }
 
-void sx_make_training(sx_run *run) {
-  uint32_t n_stages = run->program->n_stages;
-  for (uint32_t s = 0; s < n_stages; s++) {
-    set_source(run, &run->stages[s]);
-    name_values(run, &run->stages[s]);
-  }
-  place_gradients(run);
-  for (uint32_t s = 0; s < n_stages; s++) bind_stage(run, s);
-  bind_update(run);
-}
-
-/* ---- memory ---- */
-
 static int64_t most_microbatches(const sx_run *run) {
   int64_t most = 1;
   for (uint32_t s = 0; s < run->program->n_stages; s++)
@@ -225,14 +212,29 @@ static int64_t most_microbatches(const sx_run *run) {
   return most;
 }
 
+void sx_make_training(sx_run *run) {
+  uint32_t n_stages = run->program->n_stages;
+  for (uint32_t s = 0; s < n_stages; s++) {
+    set_source(run, &run->stages[s]);
+    name_values(run, &run->stages[s]);
+  }
+  place_gradients(run);
+  run->update_row = most_microbatches(run);
+  for (uint32_t s = 0; s < n_stages; s++) bind_stage(run, s);
+  bind_update(run);
+}
+
+/* ---- memory ---- */
+
 /* Levels of the sum, whatever degree of stacking is taken: those of a group's own, and those of the groups. */
 static int most_levels(const sx_run *run) {
   int64_t n = most_microbatches(run);
   int most = sx_sum_tree_levels(n);
   for (int i = 0; i < run->stacking.n; i++) {
     int64_t degree = run->stacking.items[i].degree;
+    if (!run->stacking.items[i].fits) continue;
     int levels = sx_sum_tree_levels(degree) + sx_sum_tree_levels(n / degree);
-    if (run->stacking.items[i].fits && levels > most) most = levels;
+    if (levels > most) most = levels;
   }
   return most;
 }
@@ -244,19 +246,33 @@ static int64_t most_stacked(const sx_run *run) {
   return most;
 }
 
-static void take_sum(sx_run *run) {
-  int64_t n_scalars = 0;
+static int64_t most_scalars(const sx_run *run) {
+  int64_t most = 0;
   for (uint32_t s = 0; s < run->program->n_stages; s++)
-    if (run->stages[s].n_values > n_scalars) n_scalars = run->stages[s].n_values;
-  int n_levels = most_levels(run);
-  int64_t n = run->scalar_offset + n_scalars * SX_CELL_FLOATS;
-  int64_t n_bytes = sx_sum_tree_init(&run->sum, run->backend, n, n_levels, &run->arena);
+    if (run->stages[s].n_values > most) most = run->stages[s].n_values;
+  return most;
+}
+
+static int64_t sum_elements(const sx_run *run) { return run->scalar_offset + most_scalars(run) * SX_CELL_FLOATS; }
+
+static bool is_narrow(const sx_run *run, size_t param) {
+  return run->grad_offsets[param] >= 0 && run->slots[param].dtype != SX_F32;
+}
+
+int64_t sx_gradient_bytes(const sx_run *run) {
+  int64_t n_bytes = sx_sum_tree_bytes(sum_elements(run), most_levels(run));
+  for (size_t i = 0; i < run->n_params; i++)
+    if (is_narrow(run, i) && __builtin_add_overflow(n_bytes, run->slots[i].n_bytes, &n_bytes)) return INT64_MAX;
+  return n_bytes;
+}
+
+static void take_sum(sx_run *run) {
+  int64_t n_bytes = sx_sum_tree_init(&run->sum, run->backend, sum_elements(run), most_levels(run), &run->arena);
   sx_sum_tree_place(&run->sum, sx_take(run, SX_USE_GRADIENTS, n_bytes));
   run->narrow_grads = SX_NEW_N(&run->arena, void *, run->n_params);
   for (size_t i = 0; i < run->n_params; i++)
-    if (run->grad_offsets[i] >= 0 && run->slots[i].dtype != SX_F32)
-      run->narrow_grads[i] = sx_take(run, SX_USE_GRADIENTS, run->slots[i].n_bytes);
-  if (!run->backend->shares_memory) run->scalars = sx_take_host(run, n_scalars * SX_CELL_BYTES);
+    if (is_narrow(run, i)) run->narrow_grads[i] = sx_take(run, SX_USE_GRADIENTS, run->slots[i].n_bytes);
+  if (!run->backend->shares_memory) run->scalars = sx_take_host(run, most_scalars(run) * SX_CELL_BYTES);
 }
 
 /* Of what each stage reads, on a device: as many microbatches as are stacked. */
@@ -276,5 +292,4 @@ void sx_take_training(sx_run *run) {
   take_sum(run);
   for (uint32_t s = 0; s < run->program->n_stages; s++) place_fields(run, &run->stages[s]);
   run->fetched = SX_NEW_N(&run->arena, const sx_microbatch *, most_microbatches(run));
-  run->update_row = most_microbatches(run);
 }

@@ -132,6 +132,10 @@ static int tear_down(void **state) {
   " :metrics ((\"largest\" (reduce-max x))) :optimizer (lambda (p g) (cast (- (cast p f32) (* 0.5 (cast g f32))) " \
   "(dtype-of p)))"
 static const char plain[] = DATA "(defrun r :seed 1 :steps 5 :data n :batch 2 :microbatches 8" LOSS ")";
+/* Gradients of much more than the data. */
+static const char wide[] = DATA
+    "(defrun r :seed 1 :steps 5 :data n :batch 2 :microbatches 8 :optimizer (lambda (p g) (- p g))"
+    " :loss (sum (relu (matmul x (param \"q\" [2 2000] :init (ones shape))))))";
 static const char sampled[] = DATA
     "(defrun r :seed 1 :steps 5 :data n :batch 2 :microbatches 8 :diagnostics (\"w\" \"grad/*\") :diagnostics-every "
     "2" LOSS ")";
@@ -335,6 +339,29 @@ static void test_degrees_that_do_not_fit(void **state) {
   assert_true(status == SEXP_DEVICE || !strcmp(f->answers.candidates, "candidates 1"));
 }
 
+static double told(const fixture *f, const char *what, const char *line, const char *format) {
+  double mebibytes = 0;
+  const char *text = strstr(sexp_run_text(f->run, what), line);
+  assert_non_null(text);
+  assert_int_equal(sscanf(text, format, &mebibytes), 1);
+  return mebibytes;
+}
+
+/* Activations are of the largest of all plans, stacked ones too; a degree needs more than unstacked by them alone, as
+ * the sum of gradients has room for every degree. */
+static void test_memory_of_degrees(void **state) {
+  fixture *f = *state;
+  compile(f, wide);
+  make_ok(f, true);
+  double unstacked = told(f, "memory", "activations", "activations %lf");
+  f->answers.stacking = "8";
+  make_ok(f, true);
+  double more = told(f, "memory", "activations", "activations %lf") - unstacked;
+  assert_true(more > unstacked);
+  double one = told(f, "stacking", "stacking ", "stacking 1 %lf"), eight = told(f, "stacking", "8 ", "8 %lf");
+  assert_true(eight - one > more - 0.002 && eight - one < more + 0.002);
+}
+
 /* ---- memory that fails ---- */
 
 static void fail_above(fixture *f, sexp_status expected, int expected_failures) {
@@ -370,6 +397,22 @@ static void test_a_pinned_run_stops(void **state) {
   sexp_position position;
   sexp_run_position(f->run, &position);
   assert_int_equal(position.step, 1);
+}
+
+/* An update that lacks memory may be done in part: it is not computed again, and the tensors are none to be kept. */
+static void test_an_update_without_memory_ends_the_run(void **state) {
+  fixture *f = *state;
+  sexp_step step;
+  const sexp_tensor *tensors;
+  sexp_position position;
+  f->answers.stacking = "8";
+  compile(f, plain);
+  make_ok(f, true);
+  strict_device_fail(f->device, STRICT_FAILS_MEMORY, 2);
+  assert_int_equal(sexp_run_step(f->run, &step, &f->messages), SEXP_DEVICE);
+  sexp_run_position(f->run, &position);
+  assert_int_equal(position.step, 0);
+  assert_int_equal(sexp_run_tensors(f->run, &tensors), 0);
 }
 
 static void test_a_candidate_without_memory_is_told(void **state) {
@@ -447,6 +490,8 @@ int main(void) {
       TEST(test_degrees_that_do_not_fit),
       TEST(test_a_stacked_run_gives_way),
       TEST(test_a_pinned_run_stops),
+      TEST(test_memory_of_degrees),
+      TEST(test_an_update_without_memory_ends_the_run),
       TEST(test_a_candidate_without_memory_is_told),
       TEST(test_estimates),
       TEST(test_estimates_are_measured_or_not_had),
