@@ -56,6 +56,12 @@ def steady(text):
     return "\n".join(line for line in text.splitlines() if json.loads(line)["record"] != "timing")
 
 
+def simulator(card="a100"):
+    """The start of a command that runs on the simulated CUDA device; None where there is none."""
+    start = [os.path.join(ROOT, "tests", "cudasim", "run"), "--build", BUILD, "--card", card, "--"]
+    return start if subprocess.run([*start, "true"], capture_output=True).returncode != 77 else None
+
+
 def is_sanitized():
     """Whether the build is AddressSanitizer's or ThreadSanitizer's: it needs an address space of its own, and its libraries their program."""
     so = os.path.join(BUILD, "lib", "libchoices.so")

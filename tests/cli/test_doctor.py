@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """sexpgpu-doctor on machines that are well and on such as are not: a line each, JSON, exit statuses. An HTTP server on
 loopback stands for endpoints that are wrong in ways that a real one cannot be made to be."""
-import ctypes, email.utils, http.server, os, shutil, socket, subprocess, sys, threading, time
+import ctypes, email.utils, http.server, os, shlex, shutil, socket, subprocess, sys, threading, time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import *
@@ -300,4 +300,17 @@ def names_what_can_move_bits(folder):
     expect(found["bits"]["facts"]["set"] == ["NCCL_ALGO", "NVIDIA_TF32_OVERRIDE", "OMP_NUM_THREADS"], found["bits"])
 
 
+def opens_the_device_where_there_is_a_driver(folder):
+    program = os.path.join(folder, "simulated-doctor")
+    with open(program, "w", encoding="utf-8") as f:
+        f.write(f"#!/bin/sh\nexec {shlex.join([*SIMULATOR, DOCTOR])} \"$@\"\n")
+    os.chmod(program, 0o755)
+    found = look(folder, program=program, status=0)
+    expect_finding(found, "device", "ok", "0 of 1: NVIDIA A100", "compute_80 with 108 multiprocessors")
+    expect(found["device"]["facts"]["devices"] == 1, found["device"])
+
+
+SIMULATOR = simulator()
+if SIMULATOR:
+    test(opens_the_device_where_there_is_a_driver)
 main()

@@ -238,4 +238,21 @@ def warnings_go_to_standard_error(folder):
     json.loads(result.stdout)
 
 
+def on_a_device_says_no_implementation_of_the_cpu(folder):
+    path = os.path.join(folder, "images.sexp")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(IMAGES)
+    for flags, expected in ((("--deterministic",), {None}), (("--portable",), {"fma in blocks of 256"})):
+        result = subprocess.run([*SIMULATOR, EXPLAIN, path, "--device", "cuda", "--json", *flags], capture_output=True, text=True,
+                                timeout=120, env=environment({"XDG_CACHE_HOME": folder}))
+        expect(result.returncode == 0, result.stderr)
+        found = json.loads(result.stdout)
+        expect(not schema_errors("explain.json", [found]), schema_errors("explain.json", [found]))
+        expect({c["implementation"] for c in found["products"] + found["convolutions"]} == expected, flags, found["products"])
+        expect("compute_80" in found["device"]["name"] or "--portable" in flags, found["device"])
+
+
+SIMULATOR = simulator()
+if SIMULATOR:
+    test(on_a_device_says_no_implementation_of_the_cpu)
 main()

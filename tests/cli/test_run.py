@@ -43,6 +43,25 @@ def help_fits_a_screen_and_version_is_one_line(_):
 
 
 @test
+def the_options_of_every_help_text_are_aligned(_):
+    for name in ("run", "evaluate", "explain", "doctor"):
+        text = subprocess.run([os.path.join(BUILD, "bin", "sexpgpu-" + name), "--help"], capture_output=True, text=True).stdout
+        options = [line for line in text.splitlines() if re.match(r" +(-\w, )?--", line)]
+        expect(len(options) > 3 and {len(re.match(r" +(-\w, )?--\S+( \S+)? +", line)[0]) for line in options} == {29}, text)
+        expect(not re.search(r" $", text, re.M), text)
+
+
+@test
+def completion_knows_devices_and_records(folder):
+    open(os.path.join(folder, "record.json"), "w").close()
+    for name, tool_name in (("common", "run"), ("sexpgpu-evaluate", "evaluate"), ("sexpgpu-explain", "explain")):
+        script = (f"source {ROOT}/tools/{name}/completion.bash; words() {{ COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); "
+                  f"_sexpgpu_{tool_name}; echo \"${{COMPREPLY[@]}}\"; }}; words x -d cu; words x --device c; words x --choices f; words x --choices rec")
+        result = subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, text=True)
+        expect(result.stdout == "cuda\ncpu cuda\nfresh\nrecord.json\n", name, result)
+
+
+@test
 def help_and_man_page_name_the_same_options(_):
     page = read(os.path.join(ROOT, "tools", "sexpgpu-run", "sexpgpu-run.1")).replace("\\-", "-")
     for option in re.findall(r"--[a-z-]+", tool("--help").stdout):

@@ -3,7 +3,8 @@ _sexpgpu_run() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
   case $before in
     --metrics | -m) COMPREPLY=($(compgen -W 'stdout jsonl: syvain' -- "$word")) ;;
-    --device) COMPREPLY=($(compgen -W 'cpu cuda' -- "$word")) ;;
+    --device | -d) COMPREPLY=($(compgen -W 'cpu cuda' -- "$word")) ;;
+    --choices) COMPREPLY=($(compgen -W 'fresh -' -- "$word") $(compgen -f -- "$word")) ;;
     --checkpoint-dir | -c) COMPREPLY=($(compgen -d -- "$word")) ;;
     --digest) COMPREPLY=($(compgen -W 'every=' -- "$word")) ;;
     --digest-nodes) COMPREPLY=($(compgen -W 'step=' -- "$word")) ;;

@@ -148,10 +148,11 @@ static void print_option(const tool_setting *setting) {
 static int program_length(const tool_usage *usage) { return (int)strcspn(usage->tool, " "); }
 
 static void print_help(const tool_usage *usage) {
-  printf("usage: %s [OPTION]... %s\n%s\n\n", usage->tool, usage->operands, usage->purpose);
+  printf("usage: %s [OPTION]...%s%s\n%s\n\n", usage->tool, usage->operands[0] ? " " : "", usage->operands, usage->purpose);
   for (size_t i = 0; i < usage->n_settings; i++)
     if (usage->settings[i].option && usage->settings[i].kind != TOOL_LATER) print_option(&usage->settings[i]);
-  printf("      --help               this text\n      --version            the version\n");
+  print_option(&(tool_setting){.option = "help", .help = "this text"});
+  print_option(&(tool_setting){.option = "version", .help = "the version"});
   printf("\nman %.*s says everything.\n", program_length(usage), usage->tool);
 }
 

@@ -3,7 +3,8 @@ _sexpgpu_evaluate() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
   case $before in
     --metrics | -m) COMPREPLY=($(compgen -W 'stdout jsonl: syvain' -- "$word")) ;;
-    --device) COMPREPLY=($(compgen -W 'cpu cuda' -- "$word")) ;;
+    --device | -d) COMPREPLY=($(compgen -W 'cpu cuda' -- "$word")) ;;
+    --choices) COMPREPLY=($(compgen -W 'fresh -' -- "$word") $(compgen -f -- "$word")) ;;
     --file | -f) COMPREPLY=($(compgen -f -X '!*.sexp' -- "$word") $(compgen -d -- "$word")) ;;
     --status) COMPREPLY=($(compgen -f -- "$word")) ;;
     --eval | -e | --steps | --poll | --threads | -t) COMPREPLY=() ;;

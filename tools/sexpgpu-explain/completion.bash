@@ -3,7 +3,7 @@ _sexpgpu_explain() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
   case $before in
     --after | -a) COMPREPLY=($(compgen -W 'gradient simplify cse dce' -- "$word")) ;;
-    --device) COMPREPLY=($(compgen -W 'cpu cuda' -- "$word")) ;;
+    --device | -d) COMPREPLY=($(compgen -W 'cpu cuda' -- "$word")) ;;
     --choices) COMPREPLY=($(compgen -W 'fresh -' -- "$word") $(compgen -f -- "$word")) ;;
     --run | -r | --variant | --set | -s | --steps | -n | --eval-every | --threads | -t) COMPREPLY=() ;;
     *)

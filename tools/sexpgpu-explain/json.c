@@ -117,7 +117,8 @@ static void write_evaluations(ckpt_json *json, const sexp_description *about) {
 
 /* ---- how it is computed ---- */
 
-static void write_contraction(ckpt_json *json, const char *graph, const sexp_contraction *from) {
+/* by_libraries: cuBLAS and cuDNN compute it, in an order of theirs that this object does not name. */
+static void write_contraction(ckpt_json *json, const char *graph, const sexp_contraction *from, bool by_libraries) {
   ckpt_json_begin_object(json);
   text(json, "graph", graph);
   text(json, "op", from->op);
@@ -132,7 +133,7 @@ static void write_contraction(ckpt_json *json, const char *graph, const sexp_con
   begin(json, "output", false);
   write_shape(json, from->output.dtype, from->output.rank, from->output.dims);
   ckpt_json_end_object(json);
-  text(json, "implementation", from->implementation);
+  text(json, "implementation", by_libraries ? NULL : from->implementation);
   text(json, "path", from->place.path);
   text(json, "file", from->place.file);
   number(json, "line", from->place.line);
@@ -141,12 +142,12 @@ static void write_contraction(ckpt_json *json, const char *graph, const sexp_con
 }
 
 static void write_contractions(ckpt_json *json, const char *key, const sexp_graph *graphs, size_t n,
-                               bool are_convolutions) {
+                               bool are_convolutions, bool by_libraries) {
   begin(json, key, true);
   for (size_t g = 0; g < n; g++) {
     const sexp_contraction *items = are_convolutions ? graphs[g].convolutions : graphs[g].products;
     size_t n_items = are_convolutions ? graphs[g].n_convolutions : graphs[g].n_products;
-    for (size_t i = 0; i < n_items; i++) write_contraction(json, graphs[g].name, &items[i]);
+    for (size_t i = 0; i < n_items; i++) write_contraction(json, graphs[g].name, &items[i], by_libraries);
   }
   ckpt_json_end_array(json);
 }
@@ -207,6 +208,7 @@ static void write_choices(ckpt_json *json, const explanation *e) {
 
 static void write_all(ckpt_json *json, const explanation *e, const sexp_graph *graphs, size_t n_graphs) {
   const sexp_description *about = sexp_program_describe(e->program);
+  const bool by_libraries = e->device && !e->settings->engine.portable;
   ckpt_json_begin_object(json);
   text(json, "record", "explanation");
   text(json, "tool", "sexpgpu " SEXPGPU_VERSION);
@@ -219,8 +221,8 @@ static void write_all(ckpt_json *json, const explanation *e, const sexp_graph *g
   write_evaluations(json, about);
   write_step(json, about);
   write_graphs(json, graphs, n_graphs);
-  write_contractions(json, "products", graphs, n_graphs, false);
-  write_contractions(json, "convolutions", graphs, n_graphs, true);
+  write_contractions(json, "products", graphs, n_graphs, false, by_libraries);
+  write_contractions(json, "convolutions", graphs, n_graphs, true, by_libraries);
   write_choices(json, e);
   ckpt_json_end_object(json);
 }
