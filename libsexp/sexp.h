@@ -354,7 +354,7 @@ typedef struct sexp_engine {
 } sexp_engine;
 void sexp_run_engine(const sexp_run *run, sexp_engine *engine);
 /* Of a run on a device: "kernels" the pieces of work of every executable, a line each; "memory" what it is taken for;
- * "stacking" the degrees, what they need, and why others are not. NULL: no such text. */
+ * "stacking" the degrees, what they need and are estimated to take, and why others are not. NULL: no such text. */
 const char *sexp_run_text(sexp_run *run, const char *what);
 
 /* What a run can be computed with here. */

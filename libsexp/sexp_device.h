@@ -97,10 +97,10 @@ typedef struct sexp_chooser {
   int (*check)(void *context, const sexp_need *needs, size_t n_needs, sexp_failure *why);
   /* Decides: *value is one of the candidates, or text of a measured number; borrowed from the chooser. */
   int (*choose)(void *context, const sexp_choice *choice, const char **value, sexp_failure *why);
-  /* Called by a choice's estimate: the time that the device takes for a standard piece of work ("copy 134217728 bytes"),
-   * as it is remembered, else as `measure` says and remembered from now on. -1: it is neither remembered nor can it be,
-   * or the device refused: the model is not used then, as times that are measured again in each run might decide
-   * otherwise in each. NULL: there is no such place. */
+  /* Called by a choice's estimate: the time that the device takes for a standard piece of work ("copy 134217728
+   * bytes"), as it is remembered, else as `measure` says and remembered from now on. -1: it is neither remembered nor
+   * can it be, or the device refused: the model is not used then, as times that are measured again in each run might
+   * decide otherwise in each. NULL: there is no such place. */
   int64_t (*cost)(void *context, const char *key, sexp_ran (*measure)(void *work, int64_t *time_ns), void *work);
 } sexp_chooser;
 

@@ -20,9 +20,9 @@ enum {
  * an error is in diags. */
 bool sx_cuda_measure(sx_cuda *cuda, const char *what, char *text, size_t n_text, sx_diags *diags);
 
-/* As sx_backend_calls.rates. Keys: "copy 134217728 bytes", "upload 16777216 bytes", "8388608 f32 operations in a block",
- * "64 launches in a sequence", "a sequence of a launch", "product 2048 x 2048 x 2048 bf16". While one is measured, it
- * takes 256 MiB of the device's memory. */
+/* As sx_backend_calls.rates. Keys: "copy 134217728 bytes", "upload 16777216 bytes", "8388608 f32 operations in a
+ * block", "64 launches in a sequence", "a sequence of a launch", "product 2048 x 2048 x 2048 bf16". While one is
+ * measured, it takes 256 MiB of the device's memory. */
 bool sx_cuda_rates(sx_cuda *cuda, sx_cost_rates *rates, unsigned dtypes, const sexp_chooser *chooser, sx_diags *diags);
 
 #endif

@@ -1,4 +1,5 @@
-/* The stacking degrees offered to a run: a plan of each, what memory it takes and what its passes are estimated to take.
+/* The stacking degrees offered to a run: a plan of each, what memory it takes and what its passes are estimated to
+ * take.
  */
 #ifndef SX_PASS_DEGREES_H
 #define SX_PASS_DEGREES_H

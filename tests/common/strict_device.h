@@ -11,7 +11,7 @@ typedef struct strict_device strict_device;
 typedef enum strict_failure { STRICT_FAILS_MEMORY, STRICT_FAILS_FOR_GOOD } strict_failure;
 
 typedef struct strict_counts {
-  int64_t n_done; /* pieces of work that were done or left out */
+  int64_t n_done;  /* pieces of work that were done or left out */
   int64_t n_timed; /* pieces of work for the cost model */
   int64_t n_replayed, n_recorded, n_executed, n_uploads, n_downloads;
   int64_t taken_bytes, most_bytes; /* now, and at one time at most */

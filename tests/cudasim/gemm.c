@@ -167,9 +167,7 @@ static bool is_zero(const void *values, size_t n_bytes) {
 }
 
 /* Sums of +0 are +0 in every order: large products whose time alone is asked for need not be computed. */
-static bool sums_are_zero(const sim_gemm *g) {
-  return is_zero(g->a, a_n_bytes(g)) && is_zero(g->b, b_n_bytes(g));
-}
+static bool sums_are_zero(const sim_gemm *g) { return is_zero(g->a, a_n_bytes(g)) && is_zero(g->b, b_n_bytes(g)); }
 
 static void run(void *context) {
   static int64_t n_runs;

@@ -12,8 +12,7 @@
 #include "../common/graphs.h"
 #include "../common/planned.h"
 
-static const sx_cost_rates rates = {
-    .bytes_ns = 2, .product_ns = {10, 40, 40}, .element_ns = 5, .launch_ns = 100};
+static const sx_cost_rates rates = {.bytes_ns = 2, .product_ns = {10, 40, 40}, .element_ns = 5, .launch_ns = 100};
 
 /* ---- counting ----------------------------------------------------------------------------------------- */
 
