@@ -1,4 +1,4 @@
-/* Plans of the stacking degrees, their memory and the estimated time of their passes. */
+/* Plans of the stacking degrees, and the estimated time of their passes. */
 #include "degrees.h"
 
 #include <string.h>
@@ -35,7 +35,7 @@ static bool make_plans(offering *o, sx_degree *degree, sx_stack_refusal *why) {
   return true;
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------- */
+/* ---- fields ----------------------------------------------------------------------------------------- */
 
 static bool is_field(const sx_buffer *buffer) {
   return buffer->kind == SX_BUFFER_EXTERNAL && !strncmp(buffer->name, "field/", strlen("field/"));
@@ -48,51 +48,27 @@ static int64_t field_bytes(const sx_plan *plan) {
   return n_bytes;
 }
 
-/* What a pass adds to the sum: f32 values, each output aligned. Narrow ones are written beside it first. */
-static int64_t leaf_bytes(const sx_plan *plan, int64_t *narrow_bytes) {
-  int64_t n_bytes = 0;
-  for (size_t i = 0; i < plan->graph->outputs.n; i++) {
-    const sx_node *node = sx_node_at(plan->graph, plan->graph->outputs.items[i].node);
-    n_bytes += sx_aligned(sx_node_elements(node) * (int64_t)sizeof(float));
-    if (node->dtype == SX_BF16 || node->dtype == SX_F16) *narrow_bytes += sx_aligned(2 * sx_node_elements(node));
+static void add_fields(sx_degree *degree, size_t n_stages) {
+  for (size_t s = 0; s < n_stages; s++) {
+    int64_t n_bytes = field_bytes(degree->plans[s]);
+    if (n_bytes > degree->field_bytes) degree->field_bytes = n_bytes;
   }
-  return n_bytes;
-}
-
-static int64_t bit_length(int64_t n) {
-  int64_t length = 0;
-  for (; n > 0; n >>= 1) length++;
-  return length;
-}
-
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
-/* a + b and a * b, INT64_MAX where they overflow. */
-static int64_t added(int64_t a, int64_t b) { return __builtin_add_overflow(a, b, &a) ? INT64_MAX : a; }
-static int64_t times(int64_t a, int64_t b) { return __builtin_mul_overflow(a, b, &a) ? INT64_MAX : a; }
-
-static void add_memory(const offering *o, sx_degree *degree) {
-  const sx_degrees_request *r = o->request;
-  int64_t leaf = 0, narrow = 0, levels = 0;
-  for (size_t s = 0; s < r->n_stages; s++) {
-    const sx_plan *plan = degree->plans[s];
-    int64_t beside = 0, block = plan->block_bytes;
-    degree->block_bytes = r->shares_block ? larger(degree->block_bytes, block) : added(degree->block_bytes, block);
-    degree->field_bytes = larger(degree->field_bytes, times(r->field_copies, field_bytes(plan)));
-    leaf = larger(leaf, leaf_bytes(plan, &beside));
-    narrow = larger(narrow, beside);
-    levels = larger(levels, bit_length(r->microbatches[s] / degree->degree - 1));
-  }
-  degree->sum_bytes = added(times(levels + 1, leaf), narrow);
-  degree->n_bytes = added(added(degree->block_bytes, degree->field_bytes), added(degree->sum_bytes, r->fixed_bytes));
-  degree->fits = degree->n_bytes <= r->free_bytes;
 }
 
 /* ---- time ------------------------------------------------------------------------------------------- */
 
+/* What a pass adds to the sum: f32 values, each output aligned. */
+static double leaf_bytes(const sx_plan *plan) {
+  double n_bytes = 0;
+  for (size_t i = 0; i < plan->graph->outputs.n; i++) {
+    const sx_node *node = sx_node_at(plan->graph, plan->graph->outputs.items[i].node);
+    n_bytes += (double)sx_aligned(sx_node_elements(node) * (int64_t)sizeof(float));
+  }
+  return n_bytes;
+}
+
 double sx_passes_ns(const sx_plan *plan, int64_t n_passes, const sx_cost_rates *rates, sx_arena *arena) {
-  int64_t narrow = 0;
-  double addition = rates->launch_ns + 3 * (double)leaf_bytes(plan, &narrow) / rates->bytes_ns;
+  double addition = rates->launch_ns + 3 * leaf_bytes(plan) / rates->bytes_ns;
   return (double)n_passes * sx_cost_ns(plan, rates, arena) + (double)(n_passes - 1) * addition;
 }
 
@@ -115,7 +91,7 @@ int sx_degrees(sx_degree degrees[SX_STACK_CANDIDATES], const sx_degrees_request 
     sx_degree *degree = &degrees[n];
     *degree = (sx_degree){.degree = candidates[i]};
     if (!make_plans(&o, degree, why)) break; /* what a degree refuses, a higher one does too */
-    add_memory(&o, degree);
+    add_fields(degree, request->n_stages);
     n++;
   }
   if (n > 1) *why = (sx_stack_refusal){0};

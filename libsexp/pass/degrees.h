@@ -1,6 +1,4 @@
-/* The stacking degrees offered to a run: a plan of each, what memory it takes and what its passes are estimated to
- * take.
- */
+/* The stacking degrees offered to a run, a plan of each, and what its passes are estimated to take. */
 #ifndef SX_PASS_DEGREES_H
 #define SX_PASS_DEGREES_H
 
@@ -13,22 +11,14 @@ typedef struct sx_degrees_request {
   size_t n_stages;
   const sx_graph *const *generators; /* init, trip and emit of those the stages use; NULL among them are passed over */
   size_t n_generators;
-  bool optimize;        /* simplify, cse, fusion and reuse, as compile.c does them */
-  double recompute;     /* budget of sx_plan_recompute; 0: none */
-  bool shares_block;    /* one block of memory serves all stages, not one each */
-  int64_t field_copies; /* of the fields of a pass: 2 where the next are uploaded meanwhile */
-  int64_t fixed_bytes;  /* taken whatever the degree: parameters, states, the update's block, workspaces */
-  int64_t free_bytes;   /* of the device */
+  bool optimize;    /* simplify, cse, fusion and reuse, as compile.c does them */
+  double recompute; /* budget of sx_plan_recompute; 0: none */
 } sx_degrees_request;
 
 typedef struct sx_degree {
   int64_t degree;
   const sx_plan **plans; /* one a stage */
-  int64_t block_bytes;   /* of the temporaries */
-  int64_t field_bytes;   /* of field/NAME, all copies */
-  int64_t sum_bytes;     /* of gradients, loss and metrics: what a pass writes, and the levels of the tree above it */
-  int64_t n_bytes;       /* all, the fixed ones too; INT64_MAX where that overflows */
-  bool fits;             /* n_bytes is at most free_bytes */
+  int64_t field_bytes;   /* of field/NAME, of the stage that has most */
 } sx_degree;
 
 /* Fills `degrees` with the candidates (sx_stack_candidates) that can be stacked, ascending; returns their number, at

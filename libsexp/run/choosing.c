@@ -110,10 +110,7 @@ static int find_plans(sx_run *run, sx_degree *degrees, double budget, sx_stack_r
                                       .generators = generators,
                                       .n_generators = 3 * run->program->generators.n,
                                       .optimize = run->compiled->optimize,
-                                      .recompute = run->compiled->optimize ? budget : 0,
-                                      .shares_block = true,
-                                      .field_copies = 1,
-                                      .free_bytes = INT64_MAX};
+                                      .recompute = run->compiled->optimize ? budget : 0};
   return sx_degrees(degrees, &request, why);
 }
 
