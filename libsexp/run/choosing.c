@@ -230,8 +230,9 @@ static bool check(sx_run *run) {
   const sx_offered *pinned = NULL;
   if (!chooser || !chooser->check) return true;
   tell_need(&n, &(sexp_need){.kind = "recompute", .key = "device", .takes = takes_budget});
-  if (run->stacking.n) {
-    const char **values, *recorded = recorded_of(run, "stacking", stacking_key(run));
+  const char *recorded = run->stacking.n ? recorded_of(run, "stacking", stacking_key(run)) : NULL;
+  if (run->stacking.n > 1 || recorded) { /* a store remembers nothing of a run that has one degree */
+    const char **values;
     size_t n_values = fitting_values(run, &values);
     for (int i = 0; recorded && i < run->stacking.n; i++)
       if (!strcmp(run->stacking.items[i].value, recorded)) pinned = &run->stacking.items[i];

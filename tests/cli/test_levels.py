@@ -210,4 +210,17 @@ def an_offline_evaluation_takes_the_checkpoints_choices_on_its_kind_of_device(fo
         expect(level == 3 or values == inline, values, inline)
 
 
+@test
+def an_export_pins_a_run_that_has_one_degree_of_stacking(folder):
+    machine, path = Machine(folder, "one"), os.path.join(folder, "export.jsonl")
+    command = (RUN, os.path.join(ROOT, "examples", "digits", "digits.sexp"), "--device", "cuda", "--steps", "2", "--checkpoint-dir")
+    expect(machine.call(*command, "a").returncode == 0)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(machine.call(CHOICES, "export").stdout)
+    pinned = machine.call(*command, "b", "--choices", path)
+    expect(pinned.returncode == 0 and "2: pinned to recorded choices of this kind of device" in pinned.stderr, pinned.stderr)
+    found = machine.call(CHOICES, "why", "--miss", "a/step-2")
+    expect(found.returncode == 0 and found.stdout == "1 of 1 choices of the record are keys of the store\n", found)
+
+
 main_simulated()

@@ -234,7 +234,6 @@ static int modelled(const sexp_choice *choice) {
 
 /* What the model is not sure of is measured. */
 static int choose_stacking(tool_chooser *chooser, const sexp_choice *choice, const char **out, sexp_failure *why) {
-  if (choice->n_values == 1) return give(chooser, choice->values[0], out, why);
   int found = look_up(chooser, choice, out, why);
   if (found) return found < 0;
   int pick = modelled(choice);
@@ -329,6 +328,7 @@ static int choose(void *context, const sexp_choice *choice, const char **value, 
   if (pinned) return give(chooser, pinned, value, why);
   if (chooser->pinning->options.strict) return give_first(chooser, choice, value, why);
   if (chooser->looks) return look(chooser, choice, value, why);
+  if (is_kind(choice->kind, "stacking") && choice->n_values == 1) return give_first(chooser, choice, value, why);
   if (pins) choices_pins_note_measured(pins, choice->kind, choice->key);
   if (!choice->n_values) return measure_number(chooser, choice, value, why);
   if (is_kind(choice->kind, "stacking")) return choose_stacking(chooser, choice, value, why);

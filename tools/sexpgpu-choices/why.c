@@ -110,7 +110,7 @@ static void fill(facts *out, const choices_row *row, const choices_device *devic
   *out = (facts){.n = 0};
   add_device(out, device);
   choices_member members[MOST_FACTS];
-  size_t n = choices_key_members(members, MOST_FACTS, out->key, sizeof out->key, row->key);
+  size_t n = row->key[0] ? choices_key_members(members, MOST_FACTS, out->key, sizeof out->key, row->key) : 0;
   for (size_t i = 0; i < n && i < MOST_FACTS; i++) add_fact(out, members[i].name, members[i].value);
   if (!with_executable) return;
   add_fact(out, "executable", row->executable);
@@ -149,8 +149,15 @@ static size_t count_differences(const facts *wanted, const facts *found, bool pr
 typedef struct missing {
   const choices_record *record, *store;
   const choices_device *record_devices, *store_devices;
-  size_t n_hits;
+  size_t n_hits, n_choices;
 } missing;
+
+/* A run of one node records null of its gradients between nodes, and a run with one degree of stacking has not chosen
+ * it: neither is in any store. */
+static bool is_choice(const choices_row *row) {
+  if (row->is_json && strcmp(row->value, "null") == 0) return false;
+  return row->key[0] || strcmp(row->kind, "stacking") != 0 || strcmp(row->value, "1") != 0;
+}
 
 static void explain_miss(missing *m, const choices_row *row) {
   const choices_row *rows = NULL, *nearest = NULL;
@@ -190,13 +197,14 @@ static int why_miss(const char *name) {
   if (choices_record_read(&record, name, &error) != CHOICES_OK) return tool_fail_choices(&error);
   int status = command_rows(&store, NULL, NULL);
   size_t n = choices_record_rows(record, &rows);
-  missing m = {record, store, NULL, NULL, 0};
+  missing m = {record, store, NULL, NULL, 0, 0};
   if (!status) {
     choices_record_devices(record, &m.record_devices);
     choices_record_devices(store, &m.store_devices);
-    for (size_t i = 0; i < n; i++) explain_miss(&m, &rows[i]);
-    printf("%zu of %zu choices of the record are keys of the store\n", m.n_hits, n);
-    status = m.n_hits == n ? TOOL_DONE : TOOL_NO;
+    for (size_t i = 0; i < n; i++)
+      if (is_choice(&rows[i])) m.n_choices++, explain_miss(&m, &rows[i]);
+    printf("%zu of %zu choices of the record are keys of the store\n", m.n_hits, m.n_choices);
+    status = m.n_hits == m.n_choices ? TOOL_DONE : TOOL_NO;
   }
   choices_record_free(record);
   choices_record_free(store);
