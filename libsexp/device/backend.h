@@ -37,8 +37,8 @@ typedef void sx_tell_need(void *context, const struct sexp_need *need);
 /* Called for each product that the device decides by itself: the key of its shape, the bytes of operands and result. */
 typedef void sx_tell_product(void *context, const char *key, int64_t n_bytes);
 
-/* Decides a choice: asks the run's chooser, and notes the decision for its record. NULL: an error is in diags. The
- * value lives as long as the run. */
+/* Decides a choice: asks the run's chooser, and notes the decision for its record. NULL: an error is in diags, or
+ * the run has no memory. Returns in any case. The value lives as long as the run. */
 struct sexp_choice;
 typedef struct sx_deciding {
   const char *(*decide)(void *context, const struct sexp_choice *choice, sx_diags *diags);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../base/guard.h"
 #include "../pass/recompute.h"
 #include "../sexp.h"
 #include "run.h"
@@ -32,20 +33,46 @@ static bool is_noted(const sx_run *run, const sexp_choice *choice) {
 
 static const char *copy(sx_arena *arena, const char *text) { return sx_arena_copy_text(arena, text, strlen(text)); }
 
+typedef struct noting {
+  sx_run *run;
+  const sexp_choice *choice;
+  const char *value; /* as the chooser has it; NULL: it has none */
+  const sexp_failure *why;
+  sx_diags *diags;
+  uint32_t n_errors; /* before the chooser was asked */
+  const char *kept;
+} noting;
+
+static void note(void *context) {
+  noting *n = context;
+  sx_arena *arena = &n->run->arena;
+  if (!n->value) {
+    if (n->diags->n_errors == n->n_errors) sx_report_failure(n->diags, (sx_span){0}, NULL, n->why);
+    return;
+  }
+  const char *value = copy(arena, n->value);
+  if (!is_noted(n->run, n->choice)) {
+    sexp_decision decision = {copy(arena, n->choice->kind), copy(arena, n->choice->key), value};
+    SX_PUSH(arena, n->run->decisions, decision);
+  }
+  n->kept = value;
+}
+
+/* Whoever asks has things to give back, so it returns where there is no memory, too. */
 static const char *decide(void *context, const sexp_choice *choice, sx_diags *diags) {
   sx_run *run = context;
   const sexp_chooser *chooser = run->options.chooser;
   const char *value = choice->n_values ? choice->values[0] : fixed_budget;
   sexp_failure why = {.code = "E-DEVICE-051", .message = "a choice could not be made"};
-  uint32_t n_errors = diags->n_errors;
-  if (chooser && chooser->choose(chooser->context, choice, &value, &why)) {
-    if (diags->n_errors == n_errors) sx_report_failure(diags, (sx_span){0}, NULL, &why);
-    return NULL;
-  }
-  value = copy(&run->arena, value);
-  if (is_noted(run, choice)) return value;
-  sexp_decision decision = {copy(&run->arena, choice->kind), copy(&run->arena, choice->key), value};
-  SX_PUSH(&run->arena, run->decisions, decision);
+  noting n = {.run = run, .choice = choice, .why = &why, .diags = diags, .n_errors = diags->n_errors};
+  if (!chooser || !chooser->choose(chooser->context, choice, &value, &why)) n.value = value;
+  return sx_guard(run->memory, note, &n) ? n.kept : NULL;
+}
+
+/* Of a decision that the run asks for itself. */
+static const char *decide_now(sx_run *run, const sexp_choice *choice) {
+  const char *value = decide(run, choice, &run->diags);
+  if (!value && !run->diags.n_errors) sx_memory_fail(run->memory);
   return value;
 }
 
@@ -264,7 +291,7 @@ bool sx_choose_plans(sx_run *run) {
   make_plans(run, tentative);
   if (!check(run)) return false;
   const sexp_choice choice = {.kind = "recompute", .key = "device", .measure = measure_budget, .work = run};
-  const char *text = decide(run, &choice, &run->diags);
+  const char *text = decide_now(run, &choice);
   if (!text) return false;
   if (!read_budget(text, &budget)) budget = tentative;
   if (budget > tentative || budget < tentative) make_plans(run, budget);
@@ -363,7 +390,7 @@ bool sx_choose_stacking(sx_run *run) {
                               .run = run_degree,
                               .now_ns = now_ns,
                               .work = &t};
-  const char *value = decide(run, &choice, &run->diags);
+  const char *value = decide_now(run, &choice);
   size_t chosen = 0;
   while (value && chosen < n && strcmp(values[chosen], value)) chosen++;
   if (value && chosen == n)

@@ -72,7 +72,8 @@ int64_t *sx_place_fields(sx_run *run, const int64_t *n_bytes, uint32_t n_fields)
   int64_t *offsets = SX_NEW_N(&run->arena, int64_t, n_fields + 1), at = 0;
   for (uint32_t f = 0; f < n_fields; f++) {
     offsets[f] = at;
-    if (__builtin_add_overflow(at, n_bytes[f] + ALIGNMENT, &at)) sx_memory_fail(run->memory);
+    if (__builtin_add_overflow(at, n_bytes[f], &at) || __builtin_add_overflow(at, ALIGNMENT, &at))
+      sx_memory_fail(run->memory);
     at -= at % ALIGNMENT;
   }
   if (at > run->field_room) run->field_room = at;

@@ -65,8 +65,8 @@ struct strict_device {
   bool stopped;
   work_list queue, sequences[N_SEQUENCES];
   bool has[N_SEQUENCES];
-  int recording; /* -1: nothing */
-  int64_t n_made;
+  int recording;            /* -1: nothing */
+  int64_t n_made, n_asking; /* decisions that have not returned */
   strict_counts counts;
 };
 
@@ -382,7 +382,10 @@ static sx_made *make(sx_backend *backend, const sx_plan *plan, int64_t draw_seed
   strict_device *d = of(backend);
   made *m = SX_NEW(arena, made);
   const sexp_choice choice = {.kind = "product", .key = key_of(plan, arena), .values = implementations, .n_values = 2};
-  if (!deciding->decide(deciding->context, &choice, diags)) return NULL;
+  d->n_asking++;
+  const char *value = deciding->decide(deciding->context, &choice, diags);
+  d->n_asking--;
+  if (!value) return NULL;
   *m = (made){.plan = plan, .bound = SX_NEW_N(arena, void *, plan->buffers.n)};
   m->executable = sx_executable_new(&d->cpu, plan, draw_seed, arena);
   if (!m->executable) return NULL;
@@ -539,6 +542,7 @@ strict_device *strict_device_open(void) {
 
 void strict_device_close(strict_device *d) {
   expect(!d->regions && !d->host_regions && !d->n_made, "something was not given back");
+  expect(!d->n_asking, "a decision did not return");
   for (int s = 0; s < N_SEQUENCES; s++) {
     clear(&d->sequences[s]);
     free(d->sequences[s].items);

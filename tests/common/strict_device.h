@@ -1,6 +1,6 @@
 /* A device for tests of the run layer: it does not share the host's memory, does nothing before finish, and executes on
  * the CPU engine, so that a run on it has the CPU's bits. An address that is not its own, memory of the host that was
- * not taken for it, overlapping outputs, and anything not given back end the test. */
+ * not taken for it, overlapping outputs, anything not given back and a decision that does not return end the test. */
 #ifndef TESTS_STRICT_DEVICE_H
 #define TESTS_STRICT_DEVICE_H
 

@@ -17,6 +17,8 @@ typedef struct answers {
   const char *recompute; /* NULL: what is measured */
   const char *pinned;    /* recorded stacking */
   bool runs, refuses, fails, estimates;
+  const char *takes_memory; /* the kind whose decision finds the host's memory taken */
+  bool memory_taken;
   int64_t launch_ns, byte_ns; /* remembered times; 0: measured; -1: not to be had */
   bool estimated;             /* what the model said, of so many candidates: */
   double estimated_ns[8];
@@ -68,6 +70,7 @@ static int64_t cost(void *context, const char *key, sexp_ran (*measure)(void *wo
 static int choose(void *context, const sexp_choice *choice, const char **value, sexp_failure *why) {
   answers *a = context;
   (void)why;
+  if (a->takes_memory && !strcmp(choice->kind, a->takes_memory)) a->memory_taken = true;
   if (a->fails) return 1;
   if (!strcmp(choice->kind, "recompute")) {
     assert_int_equal(choice->measure(choice->work, a->text, sizeof a->text), SEXP_RAN);
@@ -148,8 +151,19 @@ static const char counting[] = DATA
     "(defrun r :seed 1 :steps 5 :data n :batch 2 :microbatches 4 :optimizer (lambda (p g) (- p g))"
     " :loss (* (mean x) (param \"p\" [] :init (zeros shape)) (cast (input :microbatch) f32)))";
 
+static void *allocate(void *context, size_t n_bytes) {
+  const answers *a = context;
+  return a->memory_taken ? NULL : malloc(n_bytes);
+}
+
+static void release(void *context, void *pointer) {
+  (void)context;
+  free(pointer);
+}
+
 static void compile(fixture *f, const char *text) {
   sexp_options options = SEXP_OPTIONS_DEFAULT;
+  options.allocator = (sexp_allocator){allocate, release, &f->answers, 1};
   memory_host_add_text(&f->files, "t.sexp", text);
   sexp_status status = sexp_compile(&f->program, &f->messages, "t.sexp", &options, &f->host);
   if (status != SEXP_OK) fail_msg("%s", sexp_messages_get(f->messages, 0)->text);
@@ -316,6 +330,24 @@ static void test_choices_that_are_not_made(void **state) {
   f->answers.fails = true;
   assert_int_equal(make(f, true, 0), SEXP_DEVICE);
   assert_string_equal(sexp_messages_get(f->messages, 0)->code, "E-DEVICE-051");
+}
+
+/* A decision returns where there is no memory to note it, so that the device can give back what it has begun. */
+static void test_decisions_without_memory(void **state) {
+  static const char *const kinds[] = {"recompute", "product", "stacking"};
+  fixture *f = *state;
+  compile(f, plain);
+  for (int i = 0; i < 6; i++) {
+    f->answers.takes_memory = kinds[i % 3];
+    f->answers.memory_taken = false;
+    f->answers.fails = i >= 3;
+    sexp_status status = make(f, true, 0);
+    f->answers.memory_taken = false;
+    /* "recompute" is asked for first: where all fail, it does. */
+    assert_int_equal(status, i > 3 ? SEXP_DEVICE : SEXP_NO_MEMORY);
+    sexp_messages_free(f->messages);
+    f->messages = NULL;
+  }
 }
 
 static void test_a_graph_that_is_not_stacked(void **state) {
@@ -490,6 +522,7 @@ int main(void) {
       TEST(test_decisions_are_those_that_the_run_needs),
       TEST(test_without_a_chooser_the_first_candidates_are_taken),
       TEST(test_choices_that_are_not_made),
+      TEST(test_decisions_without_memory),
       TEST(test_a_graph_that_is_not_stacked),
       TEST(test_degrees_that_do_not_fit),
       TEST(test_a_stacked_run_gives_way),
