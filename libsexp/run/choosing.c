@@ -349,10 +349,8 @@ static sexp_ran judge(sx_run *run, bool done, bool lacks_memory, sx_diag_mark ma
 }
 
 /* The executables of one degree at a time are there: those of the next are made when it is run. */
-static sexp_ran run_degree(void *work, size_t candidate) {
-  trying *t = work;
+static sexp_ran try_degree(trying *t, const sx_offered *offered) {
   sx_run *run = t->run;
-  const sx_offered *offered = t->candidates[candidate];
   sx_diag_mark mark = sx_diags_mark(&run->diags);
   if (t->at_hand != offered) {
     unmake_stacked(run);
@@ -364,9 +362,35 @@ static sexp_ran run_degree(void *work, size_t candidate) {
   return judge(run, done, run->finished == SX_FINISHED_MEMORY, mark);
 }
 
+/* What the chooser calls comes back to it, also where the host's memory lacks. */
+typedef struct calling {
+  trying *t;
+  size_t candidate;
+  sexp_ran ran;
+  double *estimated_ns;
+  bool estimated;
+} calling;
+
+static void call_run(void *context) {
+  calling *c = context;
+  c->ran = try_degree(c->t, c->t->candidates[c->candidate]);
+}
+
+static sexp_ran run_degree(void *work, size_t candidate) {
+  trying *t = work;
+  calling c = {.t = t, .candidate = candidate};
+  return sx_guard(t->run->memory, call_run, &c) ? c.ran : SEXP_RAN_OUT_OF_MEMORY;
+}
+
+static void call_estimate(void *context) {
+  calling *c = context;
+  c->estimated = sx_estimate_stacking(c->t->run, c->t->candidates, c->t->n_candidates, c->estimated_ns);
+}
+
 static bool estimate(void *work, double *estimated_ns) {
-  const trying *t = work;
-  return sx_estimate_stacking(t->run, t->candidates, t->n_candidates, estimated_ns);
+  trying *t = work;
+  calling c = {.t = t, .estimated_ns = estimated_ns};
+  return sx_guard(t->run->memory, call_estimate, &c) && c.estimated;
 }
 
 static int64_t now_ns(void *work) {

@@ -25,7 +25,7 @@ typedef struct answers {
   strict_device *device;
   char needs[MOST_NEEDS][64], words[128], candidates[64], text[64];
   size_t n_needs;
-  int n_checks, n_ran, n_lacked;
+  int n_checks, n_ran, n_lacked, n_choosing;
 } answers;
 
 typedef struct fixture {
@@ -67,9 +67,7 @@ static int64_t cost(void *context, const char *key, sexp_ran (*measure)(void *wo
   return time_ns;
 }
 
-static int choose(void *context, const sexp_choice *choice, const char **value, sexp_failure *why) {
-  answers *a = context;
-  (void)why;
+static int choose_now(answers *a, const sexp_choice *choice, const char **value) {
   if (a->takes_memory && !strcmp(choice->kind, a->takes_memory)) a->memory_taken = true;
   if (a->fails) return 1;
   if (!strcmp(choice->kind, "recompute")) {
@@ -95,6 +93,15 @@ static int choose(void *context, const sexp_choice *choice, const char **value, 
   assert_true(!a->n_ran || choice->now_ns(choice->work) > before);
   *value = a->pinned ? a->pinned : a->stacking ? a->stacking : choice->values[0];
   return 0;
+}
+
+static int choose(void *context, const sexp_choice *choice, const char **value, sexp_failure *why) {
+  answers *a = context;
+  (void)why;
+  a->n_choosing++;
+  int status = choose_now(a, choice, value);
+  a->n_choosing--;
+  return status;
 }
 
 static int set_up(void **state) {
@@ -345,9 +352,18 @@ static void test_decisions_without_memory(void **state) {
     f->answers.memory_taken = false;
     /* "recompute" is asked for first: where all fail, it does. */
     assert_int_equal(status, i > 3 ? SEXP_DEVICE : SEXP_NO_MEMORY);
+    assert_int_equal(f->answers.n_choosing, 0);
     sexp_messages_free(f->messages);
     f->messages = NULL;
   }
+  f->answers.fails = false;
+  f->answers.runs = f->answers.estimates = true;
+  f->answers.takes_memory = "stacking"; /* candidates lack it too, and their estimates */
+  assert_int_equal(make(f, true, 0), SEXP_NO_MEMORY);
+  f->answers.memory_taken = false;
+  assert_int_equal(f->answers.n_choosing, 0);
+  assert_false(f->answers.estimated);
+  assert_true(f->answers.n_lacked > 0);
 }
 
 static void test_a_graph_that_is_not_stacked(void **state) {
