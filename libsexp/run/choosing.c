@@ -256,7 +256,10 @@ static bool check(sx_run *run) {
   sexp_failure why = {0};
   const sx_offered *pinned = NULL;
   if (!chooser || !chooser->check) return true;
-  tell_need(&n, &(sexp_need){.kind = "recompute", .key = "device", .takes = takes_budget});
+  tell_need(&n, &(sexp_need){.kind = "recompute",
+                             .key = "device",
+                             .takes = takes_budget,
+                             .words = "operations a byte, as measured"});
   const char *recorded = run->stacking.n ? recorded_of(run, "stacking", stacking_key(run)) : NULL;
   if (run->stacking.n > 1 || recorded) { /* a store remembers nothing of a run that has one degree */
     const char **values;

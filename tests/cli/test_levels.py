@@ -208,6 +208,10 @@ def an_offline_evaluation_takes_the_checkpoints_choices_on_its_kind_of_device(fo
         values = [bare(v) for v in steady(result.stdout).splitlines() if '"eval/held/loss"' in v and '"value"' in v]
         expect(f"determinism {level}" in result.stdout, result.stdout[-3000:])
         expect(level == 3 or values == inline, values, inline)
+    for flags, words in ((("--choices", "fresh"), "3: chosen again on this machine; the checkpoint's choices are of this kind"),
+                         (("--deterministic",), "2: nothing is measured; every --deterministic run on this kind")):
+        result = same.call(EVALUATE, os.path.join(run.out, "step-4"), "--device", "cuda", *flags)
+        expect(result.returncode == 0 and f"determinism         {words}" in result.stderr, result.stderr[-2000:])
 
 
 @test

@@ -153,7 +153,7 @@ static int open_choices(subject *s, const ckpt_experiment *then, const evaluate_
   tool_chooser_open(&s->chooser, s->pinning, s->device, &options);
   s->mode.device = s->chooser.device.device;
   s->mode.cuda = sexp_device_describe(s->device);
-  bool takes = !settings->engine.portable && is_kind(recorded, s->mode.device);
+  bool takes = !settings->engine.portable && !settings->strict && is_kind(recorded, s->mode.device);
   free(recorded);
   return tool_pinning_select(s->pinning, takes ? then->choices : NULL);
 }
@@ -177,6 +177,9 @@ static int judge(subject *s, const ckpt_experiment *then) {
   const char *before = numerics_of(recorded), *now = numerics_of(s->mode.device);
   if (before && now && strcmp(before, now) == 0)
     snprintf(s->determinism, sizeof s->determinism, "2: any CPU repeats these bits with no record (numerics 1)");
+  else if (recorded && is_kind(recorded, s->mode.device))
+    snprintf(s->determinism, sizeof s->determinism,
+             "3: chosen again on this machine; the checkpoint's choices are of this kind of device: %s", recorded);
   else if (recorded)
     snprintf(s->determinism, sizeof s->determinism, "3: the checkpoint's choices are of %s, this is %s", recorded,
              s->mode.device);
