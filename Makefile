@@ -131,13 +131,13 @@ EVALUATE_SOURCES := \
   tools/sexpgpu-evaluate/output.c tools/sexpgpu-evaluate/place.c tools/sexpgpu-evaluate/settings.c \
   tools/sexpgpu-evaluate/subject.c tools/sexpgpu-evaluate/watch.c
 CHOICES_SOURCES := \
-  tools/sexpgpu-choices/check.c tools/sexpgpu-choices/command.c tools/sexpgpu-choices/diff.c \
+  tools/sexpgpu-choices/check.c tools/sexpgpu-choices/command.c tools/sexpgpu-choices/device.c tools/sexpgpu-choices/diff.c \
   tools/sexpgpu-choices/list.c tools/sexpgpu-choices/main.c tools/sexpgpu-choices/remove.c \
   tools/sexpgpu-choices/transfer.c tools/sexpgpu-choices/why.c tools/sexpgpu-choices/words.c
 DOCTOR_SOURCES := \
   tools/sexpgpu-doctor/finding.c tools/sexpgpu-doctor/libraries.c tools/sexpgpu-doctor/machine.c tools/sexpgpu-doctor/main.c \
   tools/sexpgpu-doctor/processor.c tools/sexpgpu-doctor/self_test.c tools/sexpgpu-doctor/storage.c \
-  tools/sexpgpu-doctor/store.c tools/sexpgpu-doctor/variables.c
+  tools/sexpgpu-doctor/store.c tools/sexpgpu-doctor/variables.c tools/sexpgpu-doctor/verify.c
 EXPLAIN_SOURCES := tools/sexpgpu-explain/json.c tools/sexpgpu-explain/main.c tools/sexpgpu-explain/settings.c
 DISPATCHER_SOURCES := tools/sexpgpu/main.c
 TOOLS := sexpgpu sexpgpu-checkpoint sexpgpu-choices sexpgpu-doctor sexpgpu-evaluate sexpgpu-explain sexpgpu-run

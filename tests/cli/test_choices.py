@@ -123,7 +123,7 @@ def usage_errors(folder):
                             (["rm", "--all", "k"], "E-ENV-002"), (["prune"], "E-ENV-004"), (["why"], "E-ENV-004"),
                             (["why", "k", "--miss", "r"], "E-ENV-004"), (["import", "--keep", "--replace"], "E-ENV-002"),
                             (["prune", "--older-than", "soon"], "E-ENV-002"), (["export", "--what"], "E-ENV-002"),
-                            (["check", "--file", "f"], "E-ENV-003"), (["list", "--kind", "foo"], "E-CHOICE-022"),
+                            (["check", "--file", "f"], "E-ENV-004"), (["check", "r", "--run", "a"], "E-ENV-002"), (["list", "--kind", "foo"], "E-CHOICE-022"),
                             (["show", "none"], "E-CHOICE-020"), (["why", "none"], "E-CHOICE-020")):
         expect_failure(choices(folder, *arguments, input=""), 2, code)
     stored(folder)
@@ -396,6 +396,7 @@ def check_tells_of_damage(folder):
 def a_record_of_no_device_here_is_not_verified(folder):
     result = choices(folder, "verify", file(folder, "a", stream(*MINE)))
     expect_failure(result, 5, "E-CHOICE-021", "compute_80")
+    expect("E-DEVICE-0" in result.stderr, result.stderr)
     expect_failure(choices(folder, "verify", os.path.join(folder, "none")), 4, "E-CHOICE-008")
 
 

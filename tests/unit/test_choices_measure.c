@@ -92,10 +92,11 @@ static void rules(void **state) {
 
 static void interleaved(void **state) {
   (void)state;
-  bench b = {.time_ns = {{3}, {2}, {1}}};
+  bench b = {.time_ns = {{3}, {2}, {1}}, .probe = {7, 7, 7}};
   choices_error error;
   choices_decision d;
   choices_expect_ok(measure(&d, &b, NULL, &store_test_engine, 3, &error), &error);
+  assert_true(d.has_probe && d.probe == 7);
   assert_string_equal(b.order, "012210012210012210012");
   for (int i = 0; i < 3; i++) assert_int_equal(b.n_probes[i], 2);
   assert_int_equal(d.n_candidates, 3);

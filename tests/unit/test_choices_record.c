@@ -74,6 +74,51 @@ static void canonical(void **state) {
   choices_record_free(other);
 }
 
+/* Evidence: printed again, and not in the digest. */
+static void probes(void **state) {
+  (void)state;
+  static const char text[] =
+      "{\"device\": \"d\", \"probes\": {\"convolution Weight Spec { batch: 1 } f32\": \"00000000000000fe\", \"product "
+      "Product { m: 1 } f32\": \"0123456789abcdef\"}, \"products\": {\"Product { m: 1 } f32\": \"split 2\"}}";
+  choices_record *record = parse(text), *without = parse(
+                                            "{\"device\": \"d\", \"products\": {\"Product { m: 1 } f32\": "
+                                            "\"split 2\"}}");
+  const choices_probe *found = NULL;
+  assert_string_equal(choices_record_text(record), text);
+  assert_string_equal(choices_record_digest(record), choices_record_digest(without));
+  assert_int_equal(choices_record_probes(record, &found), 2);
+  assert_string_equal(found[0].kind, "convolution");
+  assert_string_equal(found[0].key, "Weight Spec { batch: 1 } f32");
+  assert_null(found[0].value);
+  assert_true(found[0].digest == 0xfe && found[1].digest == 0x0123456789abcdef);
+  assert_string_equal(found[1].value, "split 2");
+  const choices_object object = {.device = "d", .probes = found, .n_probes = 2};
+  choices_record *made = NULL;
+  choices_error error;
+  choices_expect_ok(choices_record_make(&made, &object, NULL, 0, NULL, 0, &error), &error);
+  assert_non_null(strstr(choices_record_text(made), "\"product Product { m: 1 } f32\": \"0123456789abcdef\"}"));
+  assert_int_equal(choices_record_probes(without, &found), 0);
+  choices_record_free(record);
+  choices_record_free(without);
+  choices_record_free(made);
+}
+
+/* Of an export with measurements: those of the values that were chosen. */
+static void probes_of_streams(void **state) {
+  (void)state;
+  choices_record *record = parse(
+      "{\"record\": \"choices\", \"version\": 1, \"device\": \"d\"}\n"
+      "{\"record\": \"choice\", \"kind\": \"convolution\", \"key\": \"k\", \"value\": \"b\", \"candidates\": "
+      "[{\"value\": "
+      "\"a\", \"state\": \"measured\", \"probe\": \"00000000000000fe\"}, {\"value\": \"b\", \"state\": \"measured\", "
+      "\"probe\": \"00000000000000ff\"}]}\n");
+  const choices_probe *found = NULL;
+  assert_int_equal(choices_record_probes(record, &found), 1);
+  assert_string_equal(found[0].value, "b");
+  assert_true(found[0].digest == 0xff);
+  choices_record_free(record);
+}
+
 static void objects_in_other_records(void **state) {
   (void)state;
   const char *const texts[] = {
@@ -163,6 +208,9 @@ static void malformed(void **state) {
       {false, "{\"device\": \"d\", \"strict\": 1}", "E-CHOICE-004", "true or false"},
       {false, "{\"device\": \"d\", \"graph\": 1}", "E-CHOICE-004", "text"},
       {false, "{\"device\": \"d\", \"numerics\": 0}", "E-CHOICE-004", "positive integer"},
+      {false, "{\"device\": \"d\", \"probes\": []}", "E-CHOICE-004", "an object of probes"},
+      {false, "{\"device\": \"d\", \"probes\": {\"product k\": \"12\"}}", "E-CHOICE-004", "16 hexadecimal"},
+      {false, "{\"device\": \"d\", \"probes\": {\"product\": \"0123456789abcdef\"}}", "E-CHOICE-004", "kind and key"},
       {false, "{\"device\": \"d\", \"requires\": 1}", "E-CHOICE-004", "array of names"},
       {false, "{\"device\": \"d\", \"requires\": [1]}", "E-CHOICE-004", "array of names"},
       {false, "{\n\n \"device\": x}", "E-CHOICE-004", "line 3"},
@@ -349,6 +397,8 @@ static void files(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(objects_print_back),
                                      cmocka_unit_test(canonical),
+                                     cmocka_unit_test(probes),
+                                     cmocka_unit_test(probes_of_streams),
                                      cmocka_unit_test(objects_in_other_records),
                                      cmocka_unit_test(streams_print_back),
                                      cmocka_unit_test(streams_keep_all),

@@ -313,6 +313,88 @@ static void test_trials(void **state) {
   cudasim_good("", trials);
 }
 
+/* ---- probes outside of a choice ------------------------------------------------------------------ */
+
+static struct {
+  char kind[16], key[256], value[64];
+  uint64_t digest;
+} measured;
+
+static void keep_last(const sexp_choice *choice) {
+  size_t last = choice->n_values - 1;
+  n_values = choice->n_values;
+  CHECK(choice->probe(choice->work, last, &measured.digest) == SEXP_RAN);
+  snprintf(measured.kind, sizeof measured.kind, "%s", choice->kind);
+  snprintf(measured.key, sizeof measured.key, "%s", choice->key);
+  snprintf(measured.value, sizeof measured.value, "%s", choice->values[last]);
+}
+
+static uint64_t probe_of(sexp_device *device, const char *kind, const char *key, const char *value) {
+  uint64_t digest = 0;
+  sexp_failure why = {.code = ""};
+  sexp_ran ran = sexp_device_probe(&digest, device, kind, key, value, &why);
+  if (ran != SEXP_RAN) fprintf(stderr, "%s: %s\n", why.code, why.message);
+  CHECK(ran == SEXP_RAN);
+  return digest;
+}
+
+static void refuses_probe(sexp_device *device, const char *kind, const char *key, const char *value, const char *word) {
+  uint64_t digest = 0;
+  sexp_failure why = {.code = ""};
+  CHECK(sexp_device_probe(&digest, device, kind, key, value, &why) == SEXP_RAN_REFUSED);
+  CHECK(strcmp(why.code, "E-DEVICE-051") == 0 && strstr(why.message, word));
+}
+
+#define SHAPE(BATCH, K) "Product { batch: " BATCH ", m: 40, n: 48, k: " K ", a: n, b: t } "
+#define LONG_SHAPE "Product { batch: 1, m: 64, n: 64, k: 8192, a: t, b: n } f32"
+
+/* What was measured of a candidate is probed again without choosing, also on a device without a plan. */
+static void probes(void) {
+  static const char *const texts[] = {LONG, CONV("f32"), WEIGHT("bf16")};
+  for (size_t i = 0; i < 3; i++) {
+    sexp_device *device = open_device();
+    decider how = {.look = keep_last};
+    run r;
+    run_on(&r, device, texts[i], &how);
+    CHECK(probe_of(device, measured.kind, measured.key, measured.value) == measured.digest);
+    sexp_device_close(device);
+    device = open_device();
+    CHECK(probe_of(device, measured.kind, measured.key, measured.value) == measured.digest);
+    run_on(&r, device, texts[i], &how); /* and chooses as before */
+    CHECK(n_values > 1);
+    sexp_device_close(device);
+  }
+}
+
+static void probes_of_keys(void) {
+  sexp_device *device = open_device();
+  uint64_t f32 = probe_of(device, "product", SHAPE("3", "50") "f32", "ordinary");
+  CHECK(f32 == probe_of(device, "product", SHAPE("3", "50") "f32", "ordinary"));
+  CHECK(f32 != probe_of(device, "product", SHAPE("4", "50") "f32", "ordinary"));
+  CHECK(f32 != probe_of(device, "product", SHAPE("3", "51") "f32", "ordinary"));
+  uint64_t bf16 = probe_of(device, "product", SHAPE("1", "150") "bf16", "ordinary");
+  CHECK(bf16 != probe_of(device, "product", SHAPE("1", "150") "bf16 to f32", "ordinary"));
+  CHECK(probe_of(device, "product", LONG_SHAPE, "ordinary") != probe_of(device, "product", LONG_SHAPE, "split 8"));
+  refuses_probe(device, "product", LONG_SHAPE, "split 0", "no such implementation");
+  refuses_probe(device, "product", SHAPE("3", "50") "f32", "split 2", "no such implementation");
+  refuses_probe(device, "product", "Product", "ordinary", "no product's");
+  refuses_probe(device, "convolution", "Weight", "engine 0", "no convolution's");
+  refuses_probe(
+      device, "convolution",
+      "Forward Spec { batch: 2, height: 8, width: 8, channels: 4, kh: 3, kw: 3, out: 8, stride: 1, padding: 1 } "
+      "f32",
+      "engine 9999", "refuses");
+  refuses_probe(device, "stacking", "graph", "2", "of this kind");
+  CHECK(f32 == probe_of(device, "product", SHAPE("3", "50") "f32", "ordinary")); /* the device works on */
+  sexp_device_close(device);
+}
+
+static void test_probes(void **state) {
+  (void)state;
+  cudasim_good("", probes);
+  cudasim_good("", probes_of_keys);
+}
+
 /* What a candidate that lacks memory comes to: alone it is tried again without the others; for good it is told. */
 static size_t n_ran, n_lacking;
 
@@ -447,7 +529,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_implementations),
                                      cmocka_unit_test(test_bytes),    cmocka_unit_test(test_trials),
                                      cmocka_unit_test(test_memory),   cmocka_unit_test(test_convolutions),
-                                     cmocka_unit_test(test_refusals)};
+                                     cmocka_unit_test(test_refusals), cmocka_unit_test(test_probes)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else

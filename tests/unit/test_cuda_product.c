@@ -181,6 +181,41 @@ static void test_key(void **state) {
   planned_free(l.graph);
 }
 
+/* What is printed is read, and nothing else. */
+static void test_calls(void **state) {
+  (void)state;
+  static const char *const good[] = {"Product { batch: 12, m: 64, n: 65, k: 66, a: t, b: n } f32",
+                                     "Product { batch: 1, m: 1, n: 2, k: 3, a: n, b: t } bf16",
+                                     "Product { batch: 1, m: 1, n: 2, k: 3, a: n, b: t } f16 to f32"};
+  static const char *const bad[] = {"Product { batch: 0, m: 64, n: 65, k: 66, a: t, b: n } f32",
+                                    "Product { batch: 1, m: 64, n: 65, k: 4294967296, a: t, b: n } f32",
+                                    "Product { batch: 2147483647, m: 64, n: 65, k: 66, a: t, b: n } f32",
+                                    "Product { batch: 1, m: 064, n: 65, k: 66, a: t, b: n } f32",
+                                    "Product { batch: 1, m: 64, n: 65, k: 66, a: x, b: n } f32",
+                                    "Product { batch: 1, m: 64, n: 65, k: 66, a: t, b: n } i32",
+                                    "Product { batch: 1, m: 64, n: 65, k: 66, a: t, b: n } f32 ",
+                                    "Product { batch: 1, m: 64, n: 65, k: 66, a: t, b: n } f32 to f32",
+                                    "Product { batch: 1, m: 64, n: 65, k: 66, a: t, b: n } f32 to bf16",
+                                    "Product { batch: 1, m: 64, n: 65 }",
+                                    ""};
+  sx_memory memory = sx_memory_default();
+  sx_arena arena;
+  sx_arena_init(&arena, &memory);
+  sx_product_key key;
+  sx_dtype to;
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    sx_text text;
+    sx_text_init(&text, &arena);
+    assert_true(sx_product_call_parse(&key, &to, good[i], &arena));
+    sx_product_call_print(&text, &key, to);
+    assert_string_equal(sx_text_get(&text), good[i]);
+  }
+  assert_true(to == SX_F32 && key.dtype == SX_F16 && key.b_transposed && !key.a_transposed);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    if (sx_product_call_parse(&key, &to, bad[i], &arena)) fail_msg("%s was read", bad[i]);
+  sx_arena_free(&arena);
+}
+
 static void test_refusal(void **state) {
   (void)state;
   lowered l;
@@ -224,9 +259,9 @@ static void test_convolutions(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_works),       cmocka_unit_test(test_portable),
-                                     cmocka_unit_test(test_long),        cmocka_unit_test(test_implementations),
-                                     cmocka_unit_test(test_key),         cmocka_unit_test(test_refusal),
-                                     cmocka_unit_test(test_convolutions)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_works),        cmocka_unit_test(test_portable),
+                                     cmocka_unit_test(test_long),         cmocka_unit_test(test_implementations),
+                                     cmocka_unit_test(test_key),          cmocka_unit_test(test_refusal),
+                                     cmocka_unit_test(test_convolutions), cmocka_unit_test(test_calls)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,9 @@
-/* check, verify, path. */
+/* check, path. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
+#include "device.h"
 
 static void say_problem(void *context, const char *problem) {
   (void)context;
@@ -51,48 +52,40 @@ static int check_record(const char *name) {
   return TOOL_DONE;
 }
 
+static int check_options(const tool_list *operands, const device_check *check) {
+  bool more = check->run || check->variant || check->sets.n || check->json;
+  if (check->file && !operands->n)
+    return tool_fail(TOOL_INPUT, TOOL_E_ENV_OPERANDS, "found no operand, expected the RECORD for --file");
+  if (more && !check->file)
+    return tool_fail(TOOL_INPUT, TOOL_E_ENV_OPTION, "--run, --variant, --set and --json are for --file");
+  return TOOL_DONE;
+}
+
 int command_check(int argc, char **argv) {
   bool exit_now = false;
-  const tool_setting settings[] = {{"file", 0, "F", NULL, TOOL_LATER, NULL,
-                                    "whether a device takes a record needs a CUDA device, which this version lacks"}};
+  device_check check = {0};
+  const tool_setting settings[] = {
+      {"file", 'f', "F", NULL, TOOL_TEXT, &check.file, "whether a CUDA run of this experiment takes the record"},
+      {"run", 'r', "NAME", NULL, TOOL_TEXT, &check.run, "the defrun of it; needed where it has several"},
+      {"variant", 0, "NAME", NULL, TOOL_TEXT, &check.variant, "the defvariant whose knob values hold"},
+      {"set", 's', "KNOB=VALUE", NULL, TOOL_LIST, &check.sets, "a knob's value; may be given again"},
+      {"json", 'j', NULL, NULL, TOOL_FLAG, &check.json, "the refusal, or the level, as an object"}};
   const tool_command_usage usage = {"sexpgpu-choices check",
                                     "[RECORD]",
                                     "Reads all of the store, or of a record, and says what is wrong with it.",
                                     settings,
-                                    1,
+                                    sizeof settings / sizeof *settings,
                                     0,
                                     1};
   tool_list operands;
   int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
-  if (!status && !exit_now) status = operands.n ? check_record(operands.items[0]) : check_store();
+  if (!status && !exit_now) status = check_options(&operands, &check);
+  if (!status && !exit_now && check.file)
+    status = check_on_device(operands.items[0], &check);
+  else if (!status && !exit_now)
+    status = operands.n ? check_record(operands.items[0]) : check_store();
   tool_list_free(&operands);
-  return status;
-}
-
-int command_verify(int argc, char **argv) {
-  bool exit_now = false;
-  const tool_command_usage usage = {"sexpgpu-choices verify",
-                                    "RECORD",
-                                    "Compares a record's bit probes with what this machine's device computes.",
-                                    NULL,
-                                    0,
-                                    1,
-                                    1};
-  tool_list operands;
-  choices_error error;
-  choices_record *record = NULL;
-  const choices_device *devices = NULL;
-  int status = tool_command_read(&usage, argc, argv, &operands, &exit_now);
-  if (!status && !exit_now && choices_record_read(&record, operands.items[0], &error) != CHOICES_OK)
-    status = tool_fail_choices(&error);
-  if (record) {
-    size_t n = choices_record_devices(record, &devices);
-    status = tool_fail(TOOL_DEVICE, TOOL_E_CHOICE_DEVICE,
-                       "the record is of %s; this version computes on the CPU, which has no choices to probe",
-                       n ? devices[0].device : "no device");
-  }
-  choices_record_free(record);
-  tool_list_free(&operands);
+  tool_list_free(&check.sets);
   return status;
 }
 

@@ -16,6 +16,7 @@ typedef struct doctor_finding {
 
 typedef struct doctor {
   tool_credentials credentials;
+  const char *verify;  /* a record; NULL: everything else is looked at */
   bool as_json, quiet; /* quiet: no line for what is well */
   doctor_finding *findings;
   size_t n, room;

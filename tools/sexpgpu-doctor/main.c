@@ -8,6 +8,8 @@
 static int read_settings(doctor *d, int argc, char **argv, bool *exit_now) {
   const tool_setting table[] = {
       {"json", 'j', NULL, NULL, TOOL_FLAG, &d->as_json, "one JSON object, with every fact"},
+      {"verify", 0, "RECORD", NULL, TOOL_TEXT, &d->verify,
+       "instead of all that: compares a record's bit probes with what the device computes"},
       {"quiet", 'q', NULL, NULL, TOOL_FLAG, &d->quiet, "nothing about what is well"},
   };
   const tool_usage usage = {"sexpgpu-doctor", "", "Says what this machine can run, and what is wrong with it.", table,
@@ -34,7 +36,9 @@ int main(int argc, char **argv) {
   doctor d = {0};
   bool exit_now = false;
   int status = read_settings(&d, argc, argv, &exit_now);
-  if (!status && !exit_now) {
+  if (!status && !exit_now && d.verify) {
+    status = doctor_verify(d.verify, d.as_json);
+  } else if (!status && !exit_now) {
     look(&d);
     status = doctor_worst(&d) == DOCTOR_FAIL ? TOOL_NO : TOOL_DONE;
   }
