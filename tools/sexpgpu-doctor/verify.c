@@ -142,7 +142,8 @@ int doctor_verify(const char *name, bool as_json) {
   verification v = {0};
   if (choices_record_read(&record, name, &error) != CHOICES_OK) return tool_fail_choices(&error);
   int status = open_device(&v.device);
-  if (status == TOOL_DEVICE) tool_fail(status, TOOL_E_CHOICE_DEVICE, "the record is of %s; no device could be opened here", device_of(record));
+  if (status == TOOL_DEVICE)
+    tool_fail(status, TOOL_E_CHOICE_DEVICE, "the record is of %s; no device could be opened here", device_of(record));
   if (!status) v.here = sexp_device_describe(v.device)->text;
   if (!status) status = select_device(&record, v.here);
   if (!status) {
