@@ -278,6 +278,8 @@ def checks_every_variable(folder):
         expect_finding(look(folder, env={**good, name: value}, status=1), "environment", "fail", f'E-ENV-001: {name}: found "{value}"')
         run = tool(os.path.join(EXAMPLES, "linear", "linear.sexp"), "--steps", "1", env={name: value})
         expect(run.returncode in (2, 5) and any(c in run.stderr for c in ("E-ENV-001: " + name, "E-DEVICE-001", "E-METRIC-001")), "a run takes it:", name, value, run.stderr)
+    for value, code in (("x", "E-ENV-001"), ("0,1", "E-DEVICE-060")):
+        expect_finding(look(folder, env={"SEXPGPU_DEVICES": value}, status=1), "environment", "fail", f'{code}: SEXPGPU_DEVICES: found "{value}"')
     syvain = {"SEXPGPU_METRICS": "syvain:f", "SYVAIN_METRICS_URL": "https://metrics.example/", "SYVAIN_METRICS_API_KEY": SECRET}
     look(folder, env=syvain, status=0)
     expect_finding(look(folder, env={**syvain, "SEXPGPU_METRICS": "syvain"}, status=1), "environment", "fail", "E-METRIC-005", "SYVAIN_METRICS_FOLDER_ID")
@@ -308,6 +310,7 @@ def opens_the_device_where_there_is_a_driver(folder):
     found = look(folder, program=program, status=0)
     expect_finding(found, "device", "ok", "0 of 1: NVIDIA A100", "compute_80 with 108 multiprocessors")
     expect(found["device"]["facts"]["devices"] == 1, found["device"])
+    expect_finding(look(folder, env={"SEXPGPU_DEVICES": "1"}, program=program, status=1), "device", "fail", "E-DEVICE-022: there is no device 1")
 
 
 SIMULATOR = simulator()

@@ -19,14 +19,21 @@ bool tool_engine_is_cuda(const tool_engine_settings *settings) {
   return settings->device && strcmp(settings->device, "cuda") == 0;
 }
 
-static int parse_ordinal(long *ordinal, const char *text) {
+tool_ordinal tool_engine_ordinal(int *ordinal, const char *text) {
   char *end = NULL;
-  *ordinal = strtol(text, &end, 10);
-  bool good = text[0] >= '0' && text[0] <= '9' && *ordinal <= MOST_ORDINAL;
-  if (good && *end == ',')
+  long found = strtol(text, &end, 10);
+  bool good = text[0] >= '0' && text[0] <= '9' && found <= MOST_ORDINAL;
+  *ordinal = good ? (int)found : 0;
+  if (good && *end == ',') return TOOL_ORDINAL_SEVERAL;
+  return good && !*end ? TOOL_ORDINAL_ONE : TOOL_ORDINAL_MALFORMED;
+}
+
+static int parse_ordinal(int *ordinal, const char *text) {
+  tool_ordinal found = tool_engine_ordinal(ordinal, text);
+  if (found == TOOL_ORDINAL_SEVERAL)
     return tool_fail(TOOL_DEVICE, TOOL_E_DEVICE_SEVERAL,
                      "SEXPGPU_DEVICES: found \"%s\", a run of this version is on one", text);
-  if (good && !*end) return TOOL_DONE;
+  if (found == TOOL_ORDINAL_ONE) return TOOL_DONE;
   return tool_fail(TOOL_INPUT, TOOL_E_ENV_VALUE, "SEXPGPU_DEVICES: found \"%s\", expected the number of a device, as 0",
                    text);
 }
@@ -41,7 +48,7 @@ static int check_simd(const char *simd) {
 }
 
 int tool_engine_check(const tool_engine_settings *settings) {
-  long ordinal = 0;
+  int ordinal = 0;
   const char *device = settings->device;
   if (device && strcmp(device, "cpu") != 0 && strcmp(device, "cuda") != 0)
     return tool_fail(TOOL_DEVICE, TOOL_E_DEVICE_UNKNOWN, "device \"%s\": expected cpu or cuda", device);
@@ -64,7 +71,7 @@ static void clear_environment(void) {
 }
 
 int tool_engine_open(sexp_device **device, const tool_engine_settings *settings) {
-  long ordinal = 0;
+  int ordinal = 0;
   char *cubins = NULL;
   sexp_messages *messages = NULL;
   *device = NULL;
@@ -72,7 +79,7 @@ int tool_engine_open(sexp_device **device, const tool_engine_settings *settings)
   if (settings->devices && parse_ordinal(&ordinal, settings->devices)) return TOOL_INPUT;
   if (!tool_cache_path(&cubins, "sexpgpu/cubins")) return tool_no_memory();
   clear_environment();
-  const sexp_device_options options = {.ordinal = (int)ordinal,
+  const sexp_device_options options = {.ordinal = ordinal,
                                        .cubins = cubins,
                                        .memory_bytes = (int64_t)(settings->memory_gib * 1073741824.0),
                                        .portable = settings->portable,

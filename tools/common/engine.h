@@ -21,6 +21,9 @@ bool tool_engine_is_cuda(const tool_engine_settings *settings);
 /* Refuses an unknown device (E-DEVICE-001), a malformed SEXPGPU_DEVICES (E-ENV-001), several devices (E-DEVICE-060), an
  * unknown SEXPGPU_SIMD (E-ENV-001). */
 int tool_engine_check(const tool_engine_settings *settings);
+/* The number in the text of SEXPGPU_DEVICES. */
+typedef enum tool_ordinal { TOOL_ORDINAL_ONE, TOOL_ORDINAL_SEVERAL, TOOL_ORDINAL_MALFORMED } tool_ordinal;
+tool_ordinal tool_engine_ordinal(int *ordinal, const char *text);
 /* *device is NULL for the CPU. Variables that make the libraries compute otherwise than they are asked to are taken out
  * of this process's environment, with a warning. The exit status of a failure, printed. */
 int tool_engine_open(sexp_device **device, const tool_engine_settings *settings);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "../../libsexp/sexp.h"
+#include "../common/engine.h"
 #include "../common/failure.h"
 #include "../common/format.h"
 #include "doctor.h"
@@ -20,21 +21,23 @@ static void tell(doctor *d, const sexp_library *library) {
                library->path);
 }
 
-/* Opens the first device, as a run would. */
+/* Opens the device that a run would; a malformed number is a finding about the environment. */
 static void check_device(doctor *d) {
-  const sexp_device_options options = SEXP_DEVICE_OPTIONS_DEFAULT;
+  sexp_device_options options = SEXP_DEVICE_OPTIONS_DEFAULT;
+  const char *ordinal = getenv("SEXPGPU_DEVICES");
   sexp_device *device = NULL;
   sexp_messages *messages = NULL;
   sexp_failure why;
   char free_bytes[32], all[32];
   int n = sexp_device_count(NULL, &why);
+  if (ordinal) tool_engine_ordinal(&options.ordinal, ordinal);
   doctor_begin(d, "device");
   doctor_fact_number(d, "devices", n);
   if (n < 1) {
     doctor_end(d, DOCTOR_WARN, advice, "%s", why.message);
   } else if (sexp_device_open(&device, &messages, &options) != SEXP_OK) {
     const sexp_message *first = sexp_messages_count(messages) ? sexp_messages_get(messages, 0) : NULL;
-    doctor_end(d, DOCTOR_FAIL, "see the line for each library", "%s: %s", first ? first->code : "E-RUN-001",
+    doctor_end(d, DOCTOR_FAIL, "see SEXPGPU_DEVICES and the line for each library", "%s: %s", first ? first->code : "E-RUN-001",
                first ? first->message : "out of memory");
   } else {
     const sexp_device_facts *facts = sexp_device_describe(device);
@@ -42,7 +45,7 @@ static void check_device(doctor *d) {
     doctor_fact(d, "gpu", facts->gpu);
     doctor_fact_number(d, "free_bytes", facts->free_bytes);
     doctor_fact_number(d, "total_bytes", facts->total_bytes);
-    doctor_end(d, DOCTOR_OK, NULL, "0 of %d: %s, %s, %s free of %s", n, facts->gpu, facts->text,
+    doctor_end(d, DOCTOR_OK, NULL, "%d of %d: %s, %s, %s free of %s", options.ordinal, n, facts->gpu, facts->text,
                tool_bytes(free_bytes, facts->free_bytes), tool_bytes(all, facts->total_bytes));
   }
   sexp_device_close(device);

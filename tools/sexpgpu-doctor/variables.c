@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../common/choices.h"
+#include "../common/engine.h"
 #include "../common/failure.h"
 #include "../common/settings.h"
 #include "../common/syvain.h"
@@ -91,6 +92,17 @@ static void check_choices(variables *all, const char *value) {
   note(all, DOCTOR_FAIL, doctor_text("%s: SEXPGPU_CHOICES: %s", error.code, error.message));
 }
 
+static void check_devices(variables *all, const char *value) {
+  int ordinal;
+  tool_ordinal found = tool_engine_ordinal(&ordinal, value);
+  if (found == TOOL_ORDINAL_SEVERAL)
+    note(all, DOCTOR_FAIL,
+         doctor_text("E-DEVICE-060: SEXPGPU_DEVICES: found \"%s\", a run of this version is on one", value));
+  if (found == TOOL_ORDINAL_MALFORMED)
+    note(all, DOCTOR_FAIL,
+         doctor_text("E-ENV-001: SEXPGPU_DEVICES: found \"%s\", expected the number of a device, as 0", value));
+}
+
 /* Nothing is sent. */
 static void check_metrics(variables *all, const char *value) {
   tool_syvain_settings settings;
@@ -110,6 +122,8 @@ static void check_own(variables *all, size_t i, const char *value) {
     note(all, DOCTOR_FAIL, doctor_text("E-ENV-001: %s: found \"%s\", expected one of%s", own[i].name, value, words));
   else if (strcmp(own[i].name, "SEXPGPU_CHOICES") == 0)
     check_choices(all, value);
+  else if (strcmp(own[i].name, "SEXPGPU_DEVICES") == 0)
+    check_devices(all, value);
   else if (strcmp(own[i].name, "SEXPGPU_METRICS") == 0)
     check_metrics(all, value);
 }
