@@ -121,8 +121,31 @@ static bool check_granule(sim_run *run, const sim_warp *warp, const sim_op *op, 
   return true;
 }
 
+/* Marks granules as read where nobody wrote since the barrier: a load that can race with nothing. False: it may. */
+static bool mark_read(const sim_run *run, const sim_warp *warp, const sim_places *places, uint32_t mask, size_t n) {
+  const size_t granule = run->kernel->granule;
+  const int shift = __builtin_ctzll(granule);
+  const uint32_t epoch = run->epoch;
+  uint32_t rest = mask;
+  /* Where all lanes read the same, the first and the last leave the mark of all. */
+  if (places->is_one) rest = (mask & -mask) | 1u << (SIM_N_LANES - 1 - __builtin_clz(mask));
+  for (; rest; rest &= rest - 1) {
+    uint32_t lane = first_of(rest);
+    sim_shadow *s = &run->shadows[places->address[lane] >> shift];
+    for (size_t i = 0; i < n; i += granule, s++) {
+      if (s->write_epoch == epoch || !s->is_written) return false;
+      if (s->read_epoch == epoch && s->many_warps)
+        s->reader = (uint16_t)(warp->index * SIM_N_LANES + lane);
+      else
+        note_read(run, warp, lane, s);
+    }
+  }
+  return true;
+}
+
 static bool check_shadow(sim_run *run, const sim_warp *warp, const sim_op *op, const sim_places *places, uint32_t mask,
                          size_t n) {
+  if (op->code == SIM_LOAD && run->launch->checks_races && mark_read(run, warp, places, mask, n)) return true;
   for (uint32_t rest = mask; rest; rest &= rest - 1)
     for (size_t i = 0; i < n; i += run->kernel->granule)
       if (!check_granule(run, warp, op, first_of(rest), places->address[first_of(rest)] + i)) return false;
