@@ -35,7 +35,7 @@ static int read_table(run_settings *s, int argc, char **argv, tool_list *operand
       {"digest-nodes", 0, "step=N", NULL, TOOL_EVERY, &s->digest_nodes_at, "log a digest of every node of step N"},
       {"explain", 'e', NULL, NULL, TOOL_FLAG, &s->explain, "print the lowering report and end"},
       {"quiet", 'q', NULL, NULL, TOOL_FLAG, &s->quiet, "no report, no progress"},
-      {"verbose", 'v', NULL, NULL, TOOL_FLAG, &s->verbose, "the report with every product and convolution"},
+      {"verbose", 'v', NULL, NULL, TOOL_FLAG, &s->verbose, "a longer report: products, or memory and stacking on cuda"},
       {NULL, 0, NULL, "SEXPGPU_RUN_SLUG", TOOL_TEXT, &s->slug, NULL},
       {NULL, 0, NULL, "SEXPGPU_EVAL_LIMIT", TOOL_COUNT, &s->selection.eval_limit, NULL},
       {NULL, 0, NULL, "SEXPGPU_MEMORY", TOOL_REAL, &s->engine.memory_gib, NULL},
