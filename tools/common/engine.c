@@ -10,10 +10,9 @@
 
 enum { MOST_ORDINAL = 1023, MOST_THREADS = 1024 };
 
-/* What would move bits, or speed that is measured, without a record telling of it. */
+/* What would move bits without a record telling of it. */
 static const char *const unheeded[] = {"CUBLAS_WORKSPACE_CONFIG", "CUBLAS_EMULATION_STRATEGY",
-                                       "CUBLASLT_WORKSPACE_SIZE", "CUDA_FORCE_PTX_JIT",
-                                       "CUDA_LAUNCH_BLOCKING",    "NVIDIA_TF32_OVERRIDE"};
+                                       "CUBLASLT_WORKSPACE_SIZE", "CUDA_FORCE_PTX_JIT", "NVIDIA_TF32_OVERRIDE"};
 
 bool tool_engine_is_cuda(const tool_engine_settings *settings) {
   return settings->device && strcmp(settings->device, "cuda") == 0;
