@@ -79,15 +79,24 @@ programs() {
   done
 }
 
+run_script() { suite "$(basename "$(dirname "$1")")-$(basename "$1" .py)" "$python" "$1" "$build"; }
+
+# Scripts of the device that go with the programs: they compute, as those do.
+computing='tests/cli/test_levels.py tests/cli/test_probes.py tests/cli/test_ptx.py'
+
 scripts() {
   suite structure "$python" tests/structure/check.py "$build"
   for script in tests/cli/test_*.py tests/run/test_*.py; do
-    [ -e "$script" ] && suite "$(basename "$(dirname "$script")")-$(basename "$script" .py)" "$python" "$script" "$build"
+    case " $computing " in *" $script "*) continue ;; esac
+    run_script "$script"
   done
 }
 
 # The programs beside the scripts, which wait for servers, disks and timers much of their time.
-programs &
+{
+  programs
+  for script in $computing; do run_script "$script"; done
+} &
 scripts
 wait
 awk '{ passed += $1; failed += $2 } END { printf "%d passed, %d failed\n", passed, failed; exit failed > 0 }' "$counts"
