@@ -47,7 +47,7 @@ left_out() {
   case $QUICK:$1 in
     :*) return 1 ;;
     *:cli-test_levels | *:cli-test_gpu_check | *:cli-test_ptx | *:cli-test_stacking | *:cli-test_probes | *:cli-test_cudasim_cudnn) return 0 ;;
-    small:unit-test_cuda* | small:cli-test_device | small:cli-test_cudasim*) return 0 ;;
+    small:cli-test_device | small:cli-test_cudasim*) return 0 ;;
   esac
   return 1
 }
