@@ -82,7 +82,7 @@ programs() {
 run_script() { suite "$(basename "$(dirname "$1")")-$(basename "$1" .py)" "$python" "$1" "$build"; }
 
 # Scripts of the device that go with the programs: they compute, as those do.
-computing='tests/cli/test_levels.py tests/cli/test_probes.py tests/cli/test_ptx.py'
+computing='tests/cli/test_device.py tests/cli/test_levels.py tests/cli/test_probes.py tests/cli/test_ptx.py'
 
 scripts() {
   suite structure "$python" tests/structure/check.py "$build"
