@@ -42,12 +42,14 @@ count() {
 }
 
 # What a build with QUICK leaves out whole: suites of the device that run tools for long and find what no compiler and no
-# sanitizer changes; with threads watched, all of the simulated device, whose work is done by one.
+# sanitizer changes; with threads watched, the simulated device and long suites of one thread.
 left_out() {
   case $QUICK:$1 in
     :*) return 1 ;;
     *:cli-test_levels | *:cli-test_gpu_check | *:cli-test_ptx | *:cli-test_stacking | *:cli-test_probes | *:cli-test_cudasim_cudnn) return 0 ;;
     small:cli-test_device | small:cli-test_cudasim*) return 0 ;;
+    small:unit-test_lang_* | small:unit-test_recompute | small:unit-test_stack | small:unit-test_ckpt_safetensors_*) return 0 ;;
+    small:oom-* | small:pass-* | small:lang-*) return 0 ;;
   esac
   return 1
 }
