@@ -4,19 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "choices.h"
 #include "failure.h"
 
 enum { MOST_NEEDS = 8, MOST_MEMBERS = 8, KEY_ROOM = 1024, NUMERICS = 1 };
 
-static int fail(const choices_error *error) {
-  fprintf(stderr, "%s: %s\n", error->code, error->message);
-  if (error->hint && error->hint[0]) fprintf(stderr, "  hint: %s\n", error->hint);
-  return error->status == CHOICES_REFUSED ? TOOL_CHOICE : error->status == CHOICES_IO ? TOOL_STORAGE : TOOL_INPUT;
-}
-
 static int parse(choices_record **out, const char *name, const char *text) {
   choices_error error;
-  return choices_record_parse(out, name, text, strlen(text), &error) == CHOICES_OK ? TOOL_DONE : fail(&error);
+  return choices_record_parse(out, name, text, strlen(text), &error) == CHOICES_OK ? TOOL_DONE
+                                                                                   : tool_fail_choices(&error);
 }
 
 /* ---- the record ---- */
@@ -37,7 +33,7 @@ static int read_remote(tool_pinning *pinning, tool_credentials *credentials, con
 static int read_record(tool_pinning *pinning, tool_credentials *credentials, const char *name) {
   choices_error error;
   if (strncmp(name, "s3://", 5) == 0) return read_remote(pinning, credentials, name);
-  return choices_record_read(&pinning->record, name, &error) == CHOICES_OK ? TOOL_DONE : fail(&error);
+  return choices_record_read(&pinning->record, name, &error) == CHOICES_OK ? TOOL_DONE : tool_fail_choices(&error);
 }
 
 int tool_pinning_open(tool_pinning *pinning, const tool_pinning_options *options, tool_credentials *credentials) {
@@ -49,7 +45,7 @@ int tool_pinning_open(tool_pinning *pinning, const tool_pinning_options *options
   bool narrow = dtype && strcmp(dtype, "bf16") == 0;
   if (choices_request_parse(&pinning->request, options->choices, &error) != CHOICES_OK ||
       choices_request_check(&pinning->request, options->strict, narrow, &error) != CHOICES_OK)
-    return fail(&error);
+    return tool_fail_choices(&error);
   return pinning->request.record ? read_record(pinning, credentials, pinning->request.record) : TOOL_DONE;
 }
 
@@ -99,7 +95,7 @@ int tool_pinning_pin(tool_pinning *pinning, const choices_device *device, const 
     fputs(choices_pins_refusal(pinning->pins), stderr);
     return TOOL_CHOICE;
   }
-  return status == CHOICES_OK ? TOOL_DONE : fail(&error);
+  return status == CHOICES_OK ? TOOL_DONE : tool_fail_choices(&error);
 }
 
 /* ---- the record in force ---- */
@@ -166,7 +162,7 @@ int tool_pinning_take(tool_pinning *pinning, const char *device, const char *ide
 int tool_pinning_audit(const tool_pinning *pinning) {
   choices_error error;
   if (!pinning->pins || choices_pins_audit(pinning->pins, &error) == CHOICES_OK) return TOOL_DONE;
-  return fail(&error);
+  return tool_fail_choices(&error);
 }
 
 void tool_pinning_free(tool_pinning *pinning) {
