@@ -291,19 +291,15 @@ static void lower_body(void *context) {
   m->b->cuda->session.diags = &m->b->cuda->late_diags;
 }
 
-static int64_t rounded(int64_t n_bytes) {
-  return (n_bytes + SX_CUDA_ALIGNMENT - 1) / SX_CUDA_ALIGNMENT * SX_CUDA_ALIGNMENT;
-}
-
 static int64_t plan_bytes(sx_backend *backend, const sx_plan *plan) {
   cuda_backend *b = of(backend);
   making m = {.b = b, .made = sx_made_new(b->cuda), .plan = plan};
-  int64_t n_bytes = rounded(plan->block_bytes) + rounded(sx_known_bytes(plan));
+  int64_t n_bytes = sx_cuda_rounded(plan->block_bytes) + sx_cuda_rounded(sx_known_bytes(plan));
   if (m.made && sx_guard(&b->cuda->memory, lower_body, &m) && m.made_it) {
     bool convolves = false;
     for (size_t i = 0; i < m.made->lowering.works.n; i++)
       convolves |= m.made->lowering.works.items[i].kind == SX_WORK_CONVOLVE;
-    n_bytes += rounded(m.made->lowering.scratch_bytes);
+    n_bytes += sx_cuda_rounded(m.made->lowering.scratch_bytes);
     if (convolves && !b->cuda->convolution_workspace) n_bytes += SX_CUDNN_WORKSPACE_N_BYTES;
   }
   if (m.made) sx_made_free(m.made);
@@ -373,7 +369,8 @@ static bool take_faults(cuda_backend *b) {
 static bool take_shared(cuda_backend *b) {
   int64_t block = 0, scratch = 0;
   for (const sx_made *made = b->mades; made; made = made->next) {
-    int64_t its_block = rounded(made->plan->block_bytes), its_scratch = rounded(made->lowering.scratch_bytes);
+    int64_t its_block = sx_cuda_rounded(made->plan->block_bytes),
+            its_scratch = sx_cuda_rounded(made->lowering.scratch_bytes);
     block = its_block > block ? its_block : block;
     scratch = its_scratch > scratch ? its_scratch : scratch;
   }

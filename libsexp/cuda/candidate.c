@@ -12,10 +12,6 @@ static sexp_ran ran(sx_cuda *cuda) {
   return how;
 }
 
-static int64_t rounded(int64_t n_bytes) {
-  return (n_bytes + SX_CUDA_ALIGNMENT - 1) / SX_CUDA_ALIGNMENT * SX_CUDA_ALIGNMENT;
-}
-
 static bool is_outside(const sx_buffer *buffer) {
   return buffer->kind == SX_BUFFER_EXTERNAL || buffer->kind == SX_BUFFER_OUTPUT;
 }
@@ -23,17 +19,18 @@ static bool is_outside(const sx_buffer *buffer) {
 /* Scratch, the block, then each buffer from outside. */
 static bool take_own(sx_made *made) {
   const sx_plan *plan = made->plan;
-  int64_t scratch = rounded(made->lowering.scratch_bytes), n_bytes = scratch + rounded(plan->block_bytes);
+  int64_t scratch = sx_cuda_rounded(made->lowering.scratch_bytes),
+          n_bytes = scratch + sx_cuda_rounded(plan->block_bytes);
   for (size_t b = 0; b < plan->buffers.n; b++)
-    if (is_outside(&plan->buffers.items[b])) n_bytes += rounded(plan->buffers.items[b].n_bytes);
+    if (is_outside(&plan->buffers.items[b])) n_bytes += sx_cuda_rounded(plan->buffers.items[b].n_bytes);
   made->own = sx_cuda_take(made->cuda, n_bytes);
   if (!made->own) return false;
   sx_made_place(made, made->own + (CUdeviceptr)scratch, made->own);
-  CUdeviceptr at = made->own + (CUdeviceptr)(scratch + rounded(plan->block_bytes));
+  CUdeviceptr at = made->own + (CUdeviceptr)(scratch + sx_cuda_rounded(plan->block_bytes));
   for (size_t b = 0; b < plan->buffers.n; b++) {
     if (!is_outside(&plan->buffers.items[b])) continue;
     made->addresses.buffers[b] = at;
-    at += (CUdeviceptr)rounded(plan->buffers.items[b].n_bytes);
+    at += (CUdeviceptr)sx_cuda_rounded(plan->buffers.items[b].n_bytes);
   }
   return true;
 }

@@ -17,15 +17,6 @@ static sx_contract empty(sx_dtype from, sx_dtype to) {
   return (sx_contract){.from = from, .to = to, .batch = one, .rows = one, .columns = one, .depth = one};
 }
 
-/* Strides of a row-major tensor. */
-static void row_major(int64_t strides[SX_RANK_MAX], const int64_t *dims, int rank) {
-  int64_t stride = 1;
-  for (int axis = rank - 1; axis >= 0; axis--) {
-    strides[axis] = stride;
-    stride *= dims[axis];
-  }
-}
-
 /* ---- einsum ------------------------------------------------------------------------------------- */
 
 typedef struct label {
@@ -58,7 +49,7 @@ static sx_contract contract_of_einsum(const sx_node *node, const sx_strided in[2
     l->axis.dim = in[1].dims[axis];
     l->axis.b = in[1].strides[axis];
   }
-  row_major(strides, node->dims, node->rank);
+  sx_row_major(strides, node->dims, node->rank);
   sx_contract contract = empty(in[0].dtype, node->dtype);
   for (int axis = 0; axis < node->rank; axis++) {
     label *l = &labels[(unsigned char)out[axis]];
@@ -82,7 +73,7 @@ static sx_contract_image image_of(const sx_strided *tensor, int64_t first, int64
 static sx_contract contract_of_forward(const sx_node *node, const sx_strided in[2]) {
   const sx_strided *x = &in[0], *w = &in[1];
   int64_t stride = node->ints[0], c[SX_RANK_MAX];
-  row_major(c, node->dims, node->rank);
+  sx_row_major(c, node->dims, node->rank);
   sx_contract contract = empty(x->dtype, node->dtype);
   contract.a = image_of(x, -node->ints[1], 1);
   push(&contract.rows, (sx_contract_axis){.dim = node->dims[0], .a = x->strides[0], .c = c[0]});
@@ -100,7 +91,7 @@ static sx_contract contract_of_forward(const sx_node *node, const sx_strided in[
 static sx_contract contract_of_data(const sx_node *node, const sx_strided in[2]) {
   const sx_strided *dy = &in[0], *w = &in[1];
   int64_t c[SX_RANK_MAX];
-  row_major(c, node->dims, node->rank);
+  sx_row_major(c, node->dims, node->rank);
   sx_contract contract = empty(dy->dtype, node->dtype);
   contract.a = image_of(dy, node->ints[1], node->ints[0]);
   push(&contract.rows, (sx_contract_axis){.dim = node->dims[0], .a = dy->strides[0], .c = c[0]});
@@ -117,7 +108,7 @@ static sx_contract contract_of_data(const sx_node *node, const sx_strided in[2])
 static sx_contract contract_of_weight(const sx_node *node, const sx_strided in[2]) {
   const sx_strided *dy = &in[0], *x = &in[1];
   int64_t stride = node->ints[0], c[SX_RANK_MAX];
-  row_major(c, node->dims, node->rank);
+  sx_row_major(c, node->dims, node->rank);
   sx_contract contract = empty(dy->dtype, node->dtype);
   contract.b = image_of(x, -node->ints[1], 1);
   push(&contract.rows, (sx_contract_axis){.dim = node->dims[0], .a = dy->strides[3], .c = c[0]});

@@ -17,10 +17,14 @@
 #include "api.h"
 #include "choose.h"
 #include "cudnn.h"
+#include "product.h"
 #include "work.h"
 
 enum { SX_CUDA_ALIGNMENT = 256 }; /* of what sx_cuda_take gives */
-enum { SX_CUDA_PIECES = 8 };      /* of work that measure.c times */
+static inline int64_t sx_cuda_rounded(int64_t n_bytes) {
+  return (n_bytes + SX_CUDA_ALIGNMENT - 1) / SX_CUDA_ALIGNMENT * SX_CUDA_ALIGNMENT;
+}
+enum { SX_CUDA_PIECES = 8 }; /* of work that measure.c times */
 
 typedef struct sx_cuda_failure {
   bool failed;
@@ -123,6 +127,9 @@ static inline CUdeviceptr sx_address(const sx_addresses *addresses, sx_place pla
 bool sx_convolve_prepare(sx_cuda *cuda, sx_work *work);
 /* Enqueues it; also while a sequence is recorded. Failures are kept. */
 void sx_product_run(sx_cuda *cuda, const sx_work *work, const sx_addresses *addresses);
+/* One call of cuBLAS, pedantic, on operands in the device's memory. */
+bool sx_gemm_run(sx_cuda *cuda, const sx_gemm_call *call, sx_dtype from_dtype, sx_dtype to_dtype, const char *a,
+                 const char *b, char *c);
 void sx_convolve_run(sx_cuda *cuda, const sx_work *work, const sx_addresses *addresses);
 /* Gives back what preparing took, whether or not it succeeded. */
 void sx_convolve_release(sx_cuda *cuda, sx_work *work);

@@ -38,8 +38,8 @@ typedef struct sx_cudnn {
   const sx_device *facts;
   sx_arena *arena;
   sx_diags *diags;
-  cudnnHandle_t handle;            /* NULL: it works from the facts */
-  cudnnBackendDescriptor_t device; /* the facts; NULL: it works on the handle's device */
+  cudnnHandle_t handle;                   /* NULL: it works from the facts */
+  cudnnBackendDescriptor_t device;        /* the facts; NULL: it works on the handle's device */
   SX_VEC(cudnnBackendDescriptor_t) owned; /* the newest last */
 } sx_cudnn;
 

@@ -179,7 +179,7 @@ bool sx_cudnn_graph(sx_descriptor *graph, sx_cudnn *cudnn, const sx_convolution 
          sx_descriptor_make(graph, cudnn, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) &&
          sx_descriptor_set(cudnn, *graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
                            &operation) &&
-         (!cudnn->handle || sx_descriptor_set(cudnn, *graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1,
-                                              &cudnn->handle)) &&
+         (!cudnn->handle ||
+          sx_descriptor_set(cudnn, *graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &cudnn->handle)) &&
          sx_descriptor_finalize(cudnn, *graph);
 }

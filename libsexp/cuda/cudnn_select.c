@@ -138,10 +138,9 @@ cudnnStatus_t sx_cudnn_make_plan(sx_descriptor *plan, bool *failed, sx_cudnn *s,
       !sx_descriptor_make(plan, s, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) ||
       !sx_descriptor_set(s, *plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
                          &configuration) ||
-      (s->device
-           ? !sx_descriptor_set(s, *plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-                                &s->device)
-           : !sx_descriptor_set(s, *plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &s->handle));
+      (s->device ? !sx_descriptor_set(s, *plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                      &s->device)
+                 : !sx_descriptor_set(s, *plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &s->handle));
   return *failed ? CUDNN_STATUS_INTERNAL_ERROR : s->api->cudnnBackendFinalize(*plan);
 }
 

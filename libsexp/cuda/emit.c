@@ -16,11 +16,8 @@ static sx_emit_node *const nodes[SX_N_OPS] = {
 static void emit_copy_task(sx_lowering *l, uint32_t task) {
   const sx_task *one = &l->plan->tasks.items[task];
   const sx_node *node = sx_node_at(l->plan->graph, one->nodes[1]);
-  int64_t strides[SX_RANK_MAX], stride = 1;
-  for (int i = node->rank - 1; i >= 0; i--) {
-    strides[i] = stride;
-    stride *= node->dims[i];
-  }
+  int64_t strides[SX_RANK_MAX];
+  sx_row_major(strides, node->dims, node->rank);
   sx_emit_copy(l, task, one->nodes[0], one->nodes[1], (sx_place){one->target, 0}, strides);
 }
 

@@ -23,6 +23,9 @@ extern const char sx_emit_prelude[];
  *   arrays_narrow_bf16, arrays_narrow_f16(unsigned short *to, const float *from, n) */
 extern const char sx_emit_arrays[];
 
+/* The type of elements in memory, in the texts of kernels: "float", "sx_bf16". */
+const char *sx_emit_type(sx_dtype dtype);
+
 /* Appends the works of the task; none where it has no element. False: its operation is a product or a convolution, and
  * nothing was appended. */
 bool sx_emit_task(sx_lowering *lowering, uint32_t task);

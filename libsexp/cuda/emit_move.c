@@ -5,14 +5,6 @@
 
 enum { FOUR = 4, TILE = 32, TILE_LEAST = 8 };
 
-static void row_major(const sx_node *node, int64_t *strides) {
-  int64_t stride = 1;
-  for (int i = node->rank - 1; i >= 0; i--) {
-    strides[i] = stride;
-    stride *= node->dims[i];
-  }
-}
-
 /* ---- copies --------------------------------------------------------------------------------------- */
 
 /* A loop of stride 1 that is not the last one, where a square of it and the last is worth going through shared memory;
@@ -116,7 +108,8 @@ void sx_emit_copy(sx_lowering *l, uint32_t task, sx_id id, sx_id source, sx_plac
 void sx_emit_reshape(sx_lowering *l, uint32_t task, sx_id id) {
   sx_id input = sx_node_at(l->plan->graph, id)->inputs[0];
   int64_t strides[SX_RANK_MAX];
-  row_major(sx_node_at(l->plan->graph, input), strides);
+  const sx_node *from = sx_node_at(l->plan->graph, input);
+  sx_row_major(strides, from->dims, from->rank);
   sx_emit_copy(l, task, id, input, sx_place_of(l, id), strides);
 }
 
@@ -124,7 +117,7 @@ void sx_emit_reshape(sx_lowering *l, uint32_t task, sx_id id) {
 void sx_emit_concat(sx_lowering *l, uint32_t task, sx_id id) {
   const sx_node *node = sx_node_at(l->plan->graph, id);
   int64_t axis = node->ints[0], strides[SX_RANK_MAX], n_bytes = (int64_t)sx_dtype_bytes(node->dtype);
-  row_major(node, strides);
+  sx_row_major(strides, node->dims, node->rank);
   sx_place to = sx_place_of(l, id);
   for (uint32_t k = 0; k < node->n_inputs; k++) {
     sx_emit_copy(l, task, id, node->inputs[k], to, strides);

@@ -70,7 +70,6 @@ sx_work *sx_emit_end(sx_emitter *e, const char *prefix, const int64_t grid[3], u
 /* The same for sx_emit_each. */
 sx_work *sx_emit_end_each(sx_emitter *e, const char *prefix, int64_t n);
 
-const char *sx_emit_type(sx_dtype dtype);     /* in memory */
 const char *sx_emit_register(sx_dtype dtype); /* "float", "int" */
 const char *sx_emit_bits(sx_dtype dtype);     /* an integer of its size, to move elements */
 /* A value as an expression of the register's type. */

@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "emit.h"
+
 enum { DEPTH = 16, ENOUGH_GROUPS = 128, MOST_PARTS_BYTES = 16 << 20 };
 
 /* ---- which kernel ------------------------------------------------------------------------------- */
@@ -96,14 +98,6 @@ sx_contract_kernel sx_contract_kernel_of(const sx_contract *contract) {
 }
 
 /* ---- index functions ---------------------------------------------------------------------------- */
-
-static const char *type_name(sx_dtype dtype) {
-  static const char *const names[SX_N_DTYPES] = {
-      [SX_F32] = "float", [SX_BF16] = "sx_bf16", [SX_F16] = "sx_f16",
-      [SX_I32] = "int",   [SX_U8] = "sx_byte",   [SX_BOOL] = "sx_byte",
-  };
-  return names[dtype];
-}
 
 typedef enum side { SIDE_A, SIDE_B, SIDE_C } side;
 
@@ -209,12 +203,12 @@ static void add_store(sx_text *text, const sx_contract_kernel *kernel) {
     sx_text_add(text, "    c[((part * BATCHES + batch) * ROWS + row) * COLUMNS + column] = value;\n  };\n");
   else
     sx_text_addf(text, "    (void)part;\n    c[c_at(batch, row, column)] = sx_made<%s>(value);\n  };\n",
-                 type_name(kernel->contract.to));
+                 sx_emit_type(kernel->contract.to));
 }
 
 static void add_beginning(sx_text *text, const sx_contract_kernel *kernel) {
   const sx_contract *c = &kernel->contract;
-  const char *from = type_name(c->from), *to = kernel->parts > 1 ? "float" : type_name(c->to);
+  const char *from = sx_emit_type(c->from), *to = kernel->parts > 1 ? "float" : sx_emit_type(c->to);
   sx_text_addf(text,
                "extern \"C\" __global__ void __launch_bounds__(%d)\nKERNEL(const %s *__restrict__ a, const %s "
                "*__restrict__ b, %s *__restrict__ c) {\n",
@@ -364,7 +358,7 @@ const char *sx_contract_sum_text(const sx_contract *contract, int64_t parts, sx_
   sx_text_addf(&text,
                "extern \"C\" __global__ void __launch_bounds__(256)\nKERNEL(const float *__restrict__ from, %s "
                "*__restrict__ to) {\n",
-               type_name(contract->to));
+               sx_emit_type(contract->to));
   sx_text_addf(&text, "  typedef %s index;\n", fits_32_bits(&kernel) ? "int" : "long long");
   add_constant(&text, "BATCHES", contract->batch.count);
   add_constant(&text, "ROWS", contract->rows.count);
@@ -378,7 +372,7 @@ const char *sx_contract_sum_text(const sx_contract *contract, int64_t parts, sx_
                "  float total = from[at];\n"
                "  for (index part = 1; part < PARTS; part++) total = __fadd_rn(total, from[part * N + at]);\n"
                "  to[c_at(at / (ROWS * COLUMNS), at / COLUMNS %% ROWS, at %% COLUMNS)] = sx_made<%s>(total);\n}\n",
-               type_name(contract->to));
+               sx_emit_type(contract->to));
   return sx_text_get(&text);
 }
 
@@ -388,7 +382,7 @@ const char *sx_contract_copy_text(const sx_strided *tensor, sx_arena *arena) {
     walk.axes[walk.n++] = (sx_contract_axis){.dim = tensor->dims[axis], .a = tensor->strides[axis]};
     walk.count *= tensor->dims[axis];
   }
-  const char *type = type_name(tensor->dtype);
+  const char *type = sx_emit_type(tensor->dtype);
   bool fits = bound_of(&walk, SIDE_A) <= INT64_C(1) << 30;
   sx_text text;
   sx_text_init(&text, arena);

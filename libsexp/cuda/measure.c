@@ -85,17 +85,10 @@ static size_t matrix_bytes(sx_dtype dtype) {
 }
 
 static void multiply(measuring *m) {
-  static const float one = 1, zero = 0;
-  static const cudaDataType_t types[] = {CUDA_R_32F, CUDA_R_16BF, CUDA_R_16F};
   const int n = SX_PIECE_PRODUCT;
-  cudaDataType_t type = types[m->dtype];
-  const char *a = (const char *)(uintptr_t)m->from, *b = a + matrix_bytes(m->dtype);
-  cublasComputeType_t sums = m->dtype == SX_F32 ? CUBLAS_COMPUTE_32F_PEDANTIC : CUBLAS_COMPUTE_32F;
-  sx_cuda_check_cublas(
-      m->cuda,
-      m->cuda->api.cublasGemmEx(m->cuda->cublas, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a, type, n, b, type, n, &zero,
-                                (void *)(uintptr_t)m->to, type, n, sums, CUBLAS_GEMM_DEFAULT),
-      "cublasGemmEx");
+  const sx_gemm_call call = {.m = n, .n = n, .k = n, .a_leading = n, .b_leading = n, .c_leading = n, .batch = 1};
+  const char *a = (const char *)(uintptr_t)m->from;
+  sx_gemm_run(m->cuda, &call, m->dtype, m->dtype, a, a + matrix_bytes(m->dtype), (char *)(uintptr_t)m->to);
 }
 
 /* ---- timing it ---- */

@@ -9,13 +9,13 @@ static cudaDataType_t type_of(sx_dtype dtype) {
 static cublasOperation_t operation(bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; }
 
 /* Sums are f32's: of f32 without TF32 or other shortcuts; products of two 16-bit floats are exact. */
-static bool call_cublas(sx_cuda *cuda, const sx_product *product, const sx_gemm_call *call, const char *a,
-                        const char *b, char *c) {
+bool sx_gemm_run(sx_cuda *cuda, const sx_gemm_call *call, sx_dtype from_dtype, sx_dtype to_dtype, const char *a,
+                 const char *b, char *c) {
   static const float one = 1, zero = 0;
   const sx_api *api = &cuda->api;
-  cudaDataType_t from = type_of(product->from), to = type_of(product->to);
-  int64_t from_bytes = (int64_t)sx_dtype_bytes(product->from), to_bytes = (int64_t)sx_dtype_bytes(product->to);
-  cublasComputeType_t sums = product->from == SX_F32 ? CUBLAS_COMPUTE_32F_PEDANTIC : CUBLAS_COMPUTE_32F;
+  cudaDataType_t from = type_of(from_dtype), to = type_of(to_dtype);
+  int64_t from_bytes = (int64_t)sx_dtype_bytes(from_dtype), to_bytes = (int64_t)sx_dtype_bytes(to_dtype);
+  cublasComputeType_t sums = from_dtype == SX_F32 ? CUBLAS_COMPUTE_32F_PEDANTIC : CUBLAS_COMPUTE_32F;
   a += call->a * from_bytes;
   b += call->b * from_bytes;
   c += call->c * to_bytes;
@@ -41,7 +41,7 @@ void sx_product_run(sx_cuda *cuda, const sx_work *work, const sx_addresses *addr
   const char *b = (const char *)(uintptr_t)sx_address(addresses, product->operands[1]);
   char *c = (char *)(uintptr_t)sx_address(addresses, product->result);
   for (uint32_t i = 0; i < product->n_calls; i++)
-    if (!call_cublas(cuda, product, &product->calls[i], a, b, c)) return;
+    if (!sx_gemm_run(cuda, &product->calls[i], product->from, product->to, a, b, c)) return;
 }
 
 void sx_product_print(sx_text *text, const sx_work *work) { sx_text_add(text, work->product->text); }

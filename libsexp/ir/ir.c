@@ -116,6 +116,14 @@ bool sx_shape_equal(const sx_node *a, const sx_node *b) {
   return true;
 }
 
+void sx_row_major(int64_t *strides, const int64_t *dims, int rank) {
+  int64_t stride = 1;
+  for (int axis = rank - 1; axis >= 0; axis--) {
+    strides[axis] = stride;
+    stride *= dims[axis];
+  }
+}
+
 static sx_id push(sx_graph *graph, sx_node node) {
   if (graph->nodes.n >= SX_NO_NODE - 1) sx_memory_fail(graph->arena->memory);
   SX_PUSH(graph->arena, graph->nodes, node);

@@ -106,6 +106,8 @@ sx_graph *sx_graph_new(sx_arena *arena, sx_intern *names, const char *name);
 static inline const sx_node *sx_node_at(const sx_graph *graph, sx_id id) { return &graph->nodes.items[id]; }
 int64_t sx_node_elements(const sx_node *node); /* product of dims; shapes are checked to fit int64 bytes */
 bool sx_shape_equal(const sx_node *a, const sx_node *b);
+/* Strides of a row-major value of the shape, in elements. */
+void sx_row_major(int64_t *strides, const int64_t *dims, int rank);
 
 /* What a node is to be. dtype is read where the dtype rule is ATTR (else inferred); rank and dims where
  * the shape rule is `given` (else inferred). Arrays are copied. */

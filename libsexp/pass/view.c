@@ -12,14 +12,6 @@
 /* The stride of every step-th element; along an axis of one element none is taken, and the step may be any. */
 static int64_t stepped(int64_t stride, int64_t step, int64_t dim) { return dim > 1 ? stride * step : 0; }
 
-static void row_major(const sx_node *node, int64_t *strides) {
-  int64_t stride = 1;
-  for (int i = node->rank - 1; i >= 0; i--) {
-    strides[i] = stride;
-    stride *= node->dims[i];
-  }
-}
-
 bool sx_view_is_contiguous(const sx_view *view, const sx_node *node) {
   int64_t stride = 1;
   for (int i = node->rank - 1; i >= 0; i--) {
@@ -77,7 +69,7 @@ static bool unfold_view(const sx_node *node, const sx_node *from, const sx_view 
 static bool reshape_view(const sx_node *node, const sx_node *from, const sx_view *in, sx_view *out) {
   int64_t dims[SX_RANK_MAX], strides[SX_RANK_MAX];
   int n_old = 0, old = 0, new = 0;
-  row_major(node, out->strides);
+  sx_row_major(out->strides, node->dims, node->rank);
   for (int i = 0; i < from->rank; i++) {
     if (from->dims[i] == 0) return true;
     if (from->dims[i] == 1) continue;
@@ -143,7 +135,7 @@ void sx_plan_views(sx_planning *planning) {
     const sx_node *node = sx_node_at(planning->graph, id);
     int64_t *strides = planning->plan->views[id].strides;
     planning->roots[id] = id;
-    row_major(node, strides);
+    sx_row_major(strides, node->dims, node->rank);
     if (node->op == SX_OP_CONST || node->op == SX_OP_IOTA)
       for (int i = 0; i < node->rank; i++) strides[i] = node->op == SX_OP_IOTA && i == node->ints[0];
     planning->roles[id] = (uint8_t)role_of(planning, id);
