@@ -310,6 +310,8 @@ def opens_the_device_where_there_is_a_driver(folder):
     found = look(folder, program=program, status=0)
     expect_finding(found, "device", "ok", "0 of 1: NVIDIA A100", "compute_80 with 108 multiprocessors")
     expect(found["device"]["facts"]["devices"] == 1, found["device"])
+    found = look(folder, env={"SEXPGPU_PATTERNS": "0"}, program=program, status=0)
+    expect_finding(found, "device", "ok", "NVRTC 13.0, patterns off")
     expect_finding(look(folder, env={"SEXPGPU_DEVICES": "1"}, program=program, status=1), "device", "fail", "E-DEVICE-022: there is no device 1")
 
 

@@ -104,6 +104,8 @@ def verify_says_0_of_equal_probes_1_of_others_and_5_without_a_device(folder):
     expect(other.returncode == 1 and "this device is      compute_90" in other.stdout, other.stdout, other.stderr)
     none = Machine(folder, "e", count=0).call(CHOICES, "verify", of_record(run))
     expect(none.returncode == 5 and "E-CHOICE-021" in none.stderr and "compute_80" in none.stderr, none.stderr)
+    wrong = Machine(folder, "g").call(CHOICES, "verify", of_record(run), env={"SEXPGPU_PATTERNS": "2"})
+    expect(wrong.returncode == 2 and "E-ENV-001: SEXPGPU_PATTERNS: found \"2\"" in wrong.stderr, wrong.stderr)
     silent = Machine(folder, "f").call(CHOICES, "verify", of_record(machine.run("--portable", out="portable")))
     expect(silent.returncode == 1 and silent.stdout.startswith("the record has no probes\n"), silent.stdout, silent.stderr)
 

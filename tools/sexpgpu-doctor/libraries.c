@@ -1,5 +1,6 @@
 /* Libraries of the CUDA device. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "../../libsexp/sexp.h"
 #include "../common/engine.h"
@@ -21,16 +22,17 @@ static void tell(doctor *d, const sexp_library *library) {
                library->path);
 }
 
-/* Opens the device that a run would; a malformed number is a finding about the environment. */
+/* Opens the device that a run would; a malformed value is a finding about the environment. */
 static void check_device(doctor *d) {
   sexp_device_options options = SEXP_DEVICE_OPTIONS_DEFAULT;
-  const char *ordinal = getenv("SEXPGPU_DEVICES");
+  const char *ordinal = getenv("SEXPGPU_DEVICES"), *patterns = getenv("SEXPGPU_PATTERNS");
   sexp_device *device = NULL;
   sexp_messages *messages = NULL;
   sexp_failure why;
   char free_bytes[32], all[32];
   int n = sexp_device_count(NULL, &why);
   if (ordinal) tool_engine_ordinal(&options.ordinal, ordinal);
+  options.patterns = !patterns || strcmp(patterns, "0") != 0;
   doctor_begin(d, "device");
   doctor_fact_number(d, "devices", n);
   if (n < 1) {

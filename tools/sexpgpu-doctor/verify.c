@@ -8,6 +8,7 @@
 #include "../common/engine.h"
 #include "../common/failure.h"
 #include "../common/format.h"
+#include "../common/settings.h"
 #include "../common/table.h"
 #include "output.h"
 
@@ -21,9 +22,13 @@ typedef struct verification {
 } verification;
 
 static int open_device(sexp_device **device) {
-  const char *patterns = getenv("SEXPGPU_PATTERNS");
+  static const char variable[] = "SEXPGPU_PATTERNS";
+  const char *patterns = getenv(variable);
+  const char *expected = patterns ? tool_setting_expected(TOOL_BOOLEAN, patterns) : NULL;
   const tool_engine_settings settings = {
       .device = "cuda", .devices = getenv("SEXPGPU_DEVICES"), .patterns = !patterns || strcmp(patterns, "0") != 0};
+  if (expected)
+    return tool_fail(TOOL_INPUT, TOOL_E_ENV_VALUE, "%s: found \"%s\", expected %s", variable, patterns, expected);
   int status = tool_engine_check(&settings);
   return status ? status : tool_engine_open(device, &settings);
 }
