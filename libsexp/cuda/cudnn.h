@@ -91,8 +91,6 @@ typedef struct sx_offers {
 /* Every engine that the heuristics offer. Errors: E-DEVICE-016 an impossible convolution, E-DEVICE-015. Repeats: the
  * same version of cuDNN and the same facts give the same offers. */
 bool sx_cudnn_offers(sx_offers *offers, sx_cudnn *cudnn, const sx_convolution *convolution);
-/* A table for people: a line an offer. */
-void sx_offers_print(sx_text *text, const sx_offers *offers);
 
 /* ---- pinning ---- */
 

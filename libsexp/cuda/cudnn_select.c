@@ -280,18 +280,3 @@ bool sx_cudnn_offers(sx_offers *offers, sx_cudnn *cudnn, const sx_convolution *c
   choose_candidates(offers);
   return true;
 }
-
-/* ---- for people --------------------------------------------------------------------------------- */
-
-void sx_offers_print(sx_text *text, const sx_offers *offers) {
-  for (size_t i = 0; i < offers->n; i++) {
-    const sx_offer *offer = &offers->items[i];
-    sx_text engine;
-    sx_text_init(&engine, text->arena);
-    sx_engine_print(&engine, &offer->engine);
-    sx_text_addf(text, "%3zu  %-8s  %-58s  %11" PRId64 " B  %s%s%s%s%s\n", i, offer->fallback ? "fallback" : "A",
-                 sx_text_get(&engine), offer->workspace_n_bytes, sx_rejection_text(offer->rejection),
-                 offer->refusal ? ": " : "", offer->refusal ? offer->refusal : "",
-                 offer->names && *offer->names ? "  " : "", offer->names ? offer->names : "");
-  }
-}

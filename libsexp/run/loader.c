@@ -37,10 +37,6 @@ void *sx_take_aligned(sx_arena *arena, int64_t n_bytes) {
   return bytes + (ALIGNMENT - (uintptr_t)bytes % ALIGNMENT) % ALIGNMENT;
 }
 
-static void *take_of_arena(void *arena, int64_t n_bytes) { return sx_take_aligned(arena, n_bytes); }
-
-sx_host_memory sx_arena_memory(sx_arena *arena) { return (sx_host_memory){take_of_arena, arena, arena}; }
-
 /* ---- microbatches ---- */
 
 static int64_t largest_field(const sx_dataset *const *datasets, size_t n_datasets, uint32_t field) {

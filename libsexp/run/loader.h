@@ -12,9 +12,8 @@ typedef struct sx_host_memory {
   sx_arena *arena; /* for everything else */
 } sx_host_memory;
 
-/* 64-aligned memory of an arena; and such an arena as memory for data. */
+/* 64-aligned memory of an arena. */
 void *sx_take_aligned(sx_arena *arena, int64_t n_bytes);
-sx_host_memory sx_arena_memory(sx_arena *arena);
 
 /* What the loader reads in one stage; dataset NULL: nothing. */
 typedef struct sx_loader_stage {

@@ -33,6 +33,8 @@ static sx_data windows(const char *name, const char *path, int64_t length) {
                    .shuffled = length == 1};
 }
 
+static void *take_of_arena(void *arena, int64_t n_bytes) { return sx_take_aligned(arena, n_bytes); }
+
 static int set_up(void **state) {
   static unsigned char text[N_RECORDS * 3];
   fixture *f = test_calloc(1, sizeof *f);
@@ -43,7 +45,7 @@ static int set_up(void **state) {
   f->memory = sx_memory_default();
   sx_arena_init(&f->arena, &f->memory);
   sx_diags_init(&f->diags, &f->arena);
-  f->data_memory = sx_arena_memory(&f->arena);
+  f->data_memory = (sx_host_memory){take_of_arena, &f->arena, &f->arena};
   f->data[0] = windows("a", "a", 1);
   f->data[1] = windows("b", "b", 3);
   for (int i = 0; i < 2; i++) {
