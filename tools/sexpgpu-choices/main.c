@@ -11,7 +11,7 @@ static const tool_command items[] = {
     {"diff", "A B", "what differs between two records or stores", command_diff},
     {"rm", "[KEY]", "remove choices", command_rm},
     {"prune", "", "remove choices of other executables, or old ones", command_prune},
-    {"check", "[RECORD]", "whether the store, or a record, is whole", command_check},
+    {"check", "[RECORD]", "whether the store, or a record, is whole; --file F: whether a run takes it", command_check},
     {"verify", "RECORD", "compare a record's bit probes with this device", command_verify},
     {"path", "", "where the store is", command_path},
 };
