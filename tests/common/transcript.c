@@ -76,3 +76,13 @@ char *transcript_of(memory_host *files, const char *path, const sexp_options *op
   fclose(to);
   return text;
 }
+
+bool transcript_same(char difference[TRANSCRIPT_DIFFERENCE], const char *expected, const char *got) {
+  size_t line = 0, i = 0;
+  difference[0] = 0;
+  if (!strcmp(expected, got)) return true;
+  for (; expected[i] == got[i]; i++)
+    if (expected[i] == '\n') line = i + 1;
+  snprintf(difference, TRANSCRIPT_DIFFERENCE, "%.160s\n%.160s", expected + line, got + line);
+  return false;
+}

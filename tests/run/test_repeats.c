@@ -27,13 +27,9 @@ static sexp_run_options settings(int threads) {
   return options;
 }
 
-/* The first line that differs, for the message. */
 static void assert_same(const char *expected, const char *got, const char *what) {
-  if (!strcmp(expected, got)) return;
-  size_t line = 0, i = 0;
-  for (; expected[i] == got[i]; i++)
-    if (expected[i] == '\n') line = i + 1;
-  fail_msg("%s differs:\n%.120s\n%.120s", what, expected + line, got + line);
+  char difference[TRANSCRIPT_DIFFERENCE];
+  if (!transcript_same(difference, expected, got)) fail_msg("%s differs:\n%s", what, difference);
 }
 
 static void compare(const char *run, const char *expected, bool optimize, const sexp_run_options *options,

@@ -27,12 +27,9 @@ static char *transcript(sexp_device *device) {
 }
 
 static void same(const char *expected, const char *got) {
-  size_t line = 0, i = 0;
-  if (!strcmp(expected, got)) return;
-  for (; expected[i] == got[i]; i++)
-    if (expected[i] == '\n') line = i + 1;
-  fprintf(stderr, "%s differs:\n%.160s\n%.160s\n", run_name, expected + line, got + line);
-  bool is_same = false;
+  char difference[TRANSCRIPT_DIFFERENCE];
+  bool is_same = transcript_same(difference, expected, got);
+  if (!is_same) fprintf(stderr, "%s differs:\n%s\n", run_name, difference);
   CHECK(is_same);
 }
 
