@@ -95,6 +95,10 @@ typedef struct choices_run {
   const choices_error *store; /* why choices are not remembered; NULL: they are */
 } choices_run;
 
+/* Whether facts of two devices give the same bits: equal texts, or both end in ", numerics N" with one N, as they then
+ * rest on that version alone, whatever the devices are. */
+bool choices_same_bits(const char *left, const char *right);
+
 /* 1, 2 or 3, and the words that follow it in the determinism line: "2: any CPU repeats …". */
 int choices_level(char *words, size_t n_words, const choices_run *run);
 

@@ -25,9 +25,7 @@ static int level_alone(ch_text *to, const choices_run *run) {
   return 1;
 }
 
-/* Whether facts of two devices give the same bits. Those that end in ", numerics N" rest on that version alone,
- * whatever the device is. */
-static bool same_bits(const char *left, const char *right) {
+bool choices_same_bits(const char *left, const char *right) {
   static const char rests_on[] = ", numerics ";
   const char *a = strstr(left, rests_on), *b = strstr(right, rests_on);
   return a && b ? strcmp(a, b) == 0 : strcmp(left, right) == 0;
@@ -46,7 +44,7 @@ static void put_probes(ch_text *to, const choices_run *run) {
 
 static int level_pinned(ch_text *to, const choices_run *run) {
   const char *here = run->device->device;
-  if (!same_bits(run->recorded, here)) {
+  if (!choices_same_bits(run->recorded, here)) {
     ch_text_format(to, "3: pinned to choices of another device; the record is of %s, this device is %s", run->recorded,
                    here);
     put_probes(to, run);
@@ -75,7 +73,7 @@ static int level_pinned(ch_text *to, const choices_run *run) {
 /* A resume without a record: of a device that makes no choices it is the same as long as the device is. */
 static int level_resumed(ch_text *to, const choices_run *run) {
   const char *before = run->resumed[0] ? run->resumed : "an unknown device";
-  if (!run->chooses && same_bits(run->resumed, run->device->device)) return level_alone(to, run);
+  if (!run->chooses && choices_same_bits(run->resumed, run->device->device)) return level_alone(to, run);
   ch_text_format(to, "3: chosen again on this machine; the steps before it were computed with choices of %s", before);
   return 3;
 }

@@ -128,9 +128,6 @@ static char *device_then(const ckpt_experiment *then) {
   return text;
 }
 
-/* Where bits rest on the version of the numerics alone, any device has them. */
-static const char *numerics_of(const char *facts) { return facts ? strstr(facts, ", numerics ") : NULL; }
-
 /* Facts of several devices begin with those of one. */
 static bool is_kind(const char *then, const char *here) {
   return then && strncmp(then, here, strlen(here)) == 0 && (!then[strlen(here)] || then[strlen(here)] == ',');
@@ -174,8 +171,8 @@ static int judge(subject *s, const ckpt_experiment *then) {
   if (settled) snprintf(s->determinism, sizeof s->determinism, "%s", pinning->determinism);
   if (settled || status) return status;
   char *recorded = device_then(then);
-  const char *before = numerics_of(recorded), *now = numerics_of(s->mode.device);
-  if (before && now && strcmp(before, now) == 0)
+  bool chooses = s->device && !s->mode.portable;
+  if (!chooses && recorded && choices_same_bits(recorded, s->mode.device))
     snprintf(s->determinism, sizeof s->determinism, "2: any CPU repeats these bits with no record (numerics 1)");
   else if (recorded && is_kind(recorded, s->mode.device))
     snprintf(s->determinism, sizeof s->determinism,
