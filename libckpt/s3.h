@@ -112,9 +112,6 @@ ckpt_status ck_s3_upload_write(ck_s3_upload *upload, const void *bytes, size_t n
  * again). */
 ckpt_status ck_s3_upload_end(char etag_out[CK_S3_ETAG], ck_s3_upload *upload, ckpt_error *error);
 
-/* Parts taken up from an unfinished upload rather than sent. */
-uint64_t ck_s3_upload_n_taken(const ck_s3_upload *upload);
-
 /* Takes NULL. An upload that has not ended well is aborted, unless `leave`. */
 void ck_s3_upload_free(ck_s3_upload *upload);
 

@@ -170,7 +170,7 @@ ckpt_status ck_s3_part_send(ck_s3_part *out, const ck_s3_multipart *m, size_t in
   ck_hex(md5, out->md5, 16);
   if (!is_found(m, index, md5, n_bytes)) return put_part(out, m, index, bytes, n_bytes, cancel, error);
   memcpy(out->etag, md5, sizeof md5);
-  out->is_plain = out->is_taken = true;
+  out->is_plain = true;
   return CKPT_OK;
 }
 

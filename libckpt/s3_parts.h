@@ -8,7 +8,6 @@ typedef struct ck_s3_part {
   char etag[CK_S3_ETAG];
   unsigned char md5[16];
   bool is_plain; /* the ETag is the MD5 */
-  bool is_taken; /* it was on the server already */
 } ck_s3_part;
 
 /* A part that an unfinished upload has. */

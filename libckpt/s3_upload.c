@@ -202,12 +202,6 @@ ckpt_status ck_s3_upload_end(char etag_out[CK_S3_ETAG], ck_s3_upload *upload, ck
   return CKPT_OK;
 }
 
-uint64_t ck_s3_upload_n_taken(const ck_s3_upload *upload) {
-  uint64_t n = 0;
-  for (size_t i = 0; i < upload->multipart.n_parts; i++) n += upload->multipart.parts[i].is_taken;
-  return n;
-}
-
 /* ---- Life ---- */
 
 static ckpt_status choose_part_size(ck_s3_upload *upload, uint64_t size, ckpt_error *error) {
