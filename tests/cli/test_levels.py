@@ -22,6 +22,7 @@ def the_fastest_run_measures_remembers_and_repeats_its_bits(folder):
     expect(first.line("determinism") == "1: this machine repeats these bits with this binary and ~/.cache/sexpgpu; another "
            "is 3, or 2 pinned to these choices with --choices", first.line("determinism"))
     expect(first.same(again) and first.choices == again.choices)
+    expect(first.choices.get("node_gradients", "left out") is None, "what has no decision is recorded too")
     expect("0 remembered" in first.line("store") and "0 measured" in again.line("store"), first.line("store"),
            again.line("store"))
 
@@ -227,6 +228,31 @@ def an_export_pins_a_run_that_has_one_degree_of_stacking(folder):
     expect(pinned.returncode == 0 and "2: pinned to recorded choices of this kind of device" in pinned.stderr, pinned.stderr)
     found = machine.call(CHOICES, "why", "--miss", "a/step-2")
     expect(found.returncode == 0 and found.stdout == "1 of 1 choices of the record are keys of the store\n", found)
+
+
+@test
+def a_device_without_cudnn_records_that_no_engine_was_chosen(folder):
+    libraries, machine = os.path.join(folder, "libraries"), Machine(folder, "a")
+    os.makedirs(libraries)
+    for name in ("libcuda.so.1", "libnvrtc.so.13", "libcublas.so.13", "libcublasLt.so.13"):
+        os.symlink(os.path.join(BUILD, "test", "cudasim", name), os.path.join(libraries, name))
+    with open(os.path.join(libraries, "libcudnn.so.9"), "w", encoding="utf-8") as f:
+        f.write("no library")  # found first, where another is installed
+
+    def run(out, *arguments):
+        return machine.call("env", f"LD_LIBRARY_PATH={libraries}", RUN, machine.experiment, "--device", "cuda", "--steps", 2,
+                            "--metrics", "stdout", "--checkpoint-dir", os.path.join(machine.folder, out), *arguments)
+
+    theirs = machine.run("--steps", 2, out="theirs")
+    expect("convolution engines" in theirs.line("choices"), theirs.report)
+    bare_run = Run(run("bare"), os.path.join(machine.folder, "bare"))
+    expect("no cuDNN" in bare_run.choices["device"] and "convolution engine" not in bare_run.line("choices"), bare_run.report)
+    expect(bare_run.choices["convolutions"] == dict.fromkeys(theirs.choices["convolutions"], "none"), bare_run.choices)
+    own = Run(run("own", "--choices", os.path.join(bare_run.out, "step-2")), os.path.join(machine.folder, "own"))
+    expect(own.level() == 2 and own.same(bare_run) and own.choices == bare_run.choices, own.line("determinism"))
+    refused = run("refused", "--choices", os.path.join(theirs.out, "step-2"))
+    expect(refused.returncode == 3 and "E-CHOICE-001" in refused.stderr, refused.returncode, refused.stderr[-2000:])
+    expect(refused.stderr.count("the device has no cuDNN") == len(theirs.choices["convolutions"]), refused.stderr)
 
 
 main_simulated()

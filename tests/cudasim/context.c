@@ -1,5 +1,6 @@
 /* Devices, their facts and their primary contexts. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "driver.h"
@@ -21,10 +22,19 @@ void sim_context_fault(int device, CUresult status) {
   sim_device_drop(device);
 }
 
+/* What the driver or its libraries read, and no record tells of. */
+static void watch_environment(void) {
+  static const char *const names[] = {"CUBLAS_WORKSPACE_CONFIG", "CUBLAS_EMULATION_STRATEGY", "CUBLASLT_WORKSPACE_SIZE",
+                                      "CUDA_FORCE_PTX_JIT", "NVIDIA_TF32_OVERRIDE"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (getenv(names[i])) sim_violation("cuInit: %s is set, which can move bits unseen", names[i]);
+}
+
 CUresult cuInit(unsigned flags) {
   SIM_CALL(SIM_NEEDS_NOTHING);
   if (flags) return sim_refuse(CUDA_ERROR_INVALID_VALUE, "flags are %u; they must be 0", flags);
   if (!sim_settings_ready() || sim_device_count() == 0) return CUDA_ERROR_NO_DEVICE;
+  watch_environment();
   sim_initialize();
   return CUDA_SUCCESS;
 }
