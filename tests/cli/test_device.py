@@ -226,6 +226,12 @@ def an_id_out_of_range_stops_at_the_last_whole_step(folder):
             left.append(digests(out))
     expect(said[0] == said[1] == said[2], said)
     expect(left[0] == left[2] and left[0].keys() == left[1].keys() == {"step-1", "step-2"}, left)
+    with open(path, encoding="utf-8") as f:
+        late = write(folder, "late.sexp", f.read().replace(":checkpoint-every 1", ":checkpoint-every 3"))
+    for device, before in (("cpu", left[0]), ("cuda", left[1])):  # what is left is written after the step that stopped
+        out = f"{folder}/late-{device}"
+        expect(call(RUN, late, "--device", device, "--quiet", "--checkpoint-dir", out).returncode == 2)
+        expect(digests(out) == {"step-2": before["step-2"]}, digests(out), before)
 
 
 FAULTS = [
