@@ -246,8 +246,9 @@ static void a_clone_is_in_the_group_of_its_reader(void **state) {
   planned_free(p);
 }
 
-/* The groups of %2 to %41 and of %42 to %83 have one level, and together no room for a reader of both. Cloned, %82 and %40
- * leave it room beside one of them, which would then read of the other, and the other of it: neither could be first. */
+/* The groups of %2 to %41 and of %42 to %83 have one level, and together no room for a reader of both. Cloned, %82 and
+ * %40 leave it room beside one of them, which would then read of the other, and the other of it: neither could be
+ * first. */
 static void a_reader_joins_no_group_of_its_clones_level(void **state) {
   (void)state;
   static const char end[] =
@@ -257,9 +258,11 @@ static void a_reader_joins_no_group_of_its_clones_level(void **state) {
   planned *arena = planned_text(HEAD "output \"y\" %1\n");
   sx_text text;
   sx_text_init(&text, &arena->arena);
-  sx_text_add(&text, "graph \"loss\"\n%0 = input {name \"field/x\"} : f32 [64 64]\n"
-                     "%1 = input {name \"field/z\"} : f32 [64 64]\n");
-  for (int i = 2; i < 82; i++) sx_text_addf(&text, "%%%d = neg %%%d : f32 [64 64]\n", i, i == 2 ? 0 : i == 42 ? 1 : i - 1);
+  sx_text_add(&text,
+              "graph \"loss\"\n%0 = input {name \"field/x\"} : f32 [64 64]\n"
+              "%1 = input {name \"field/z\"} : f32 [64 64]\n");
+  for (int i = 2; i < 82; i++)
+    sx_text_addf(&text, "%%%d = neg %%%d : f32 [64 64]\n", i, i == 2 ? 0 : i == 42 ? 1 : i - 1);
   sx_text_add(&text, end);
   planned *p = planned_text(sx_text_get(&text));
   assert_int_equal(n_again_of(sx_text_get(&text), 1e9), 2);
