@@ -10,7 +10,8 @@ packages() {
     test) echo libcmocka-dev libmpfr-dev libgmp-dev python3 python3-numpy python3-jsonschema python3-swift openssl jq man-db \
       dataset-fashion-mnist bible-kjv bible-kjv-text ;;
     demo) echo dataset-fashion-mnist ;;
-    bench) echo libopenblas0-pthread libblis4-pthread libdnnl2 python3-numpy python3-torch ;;
+    bench) echo libopenblas0-pthread libopenblas0-openmp libblis4-pthread libblis4-openmp libdnnl2 libtcmalloc-minimal4 \
+      python3-numpy python3-torch ;;
     fuzz) echo clang libclang-rt-14-dev ;;
     clang) echo clang libclang-rt-14-dev ;;
     style) echo clang-format clang-tidy ;;

@@ -4,15 +4,16 @@
     bench_steps.py BUILD [ROUNDS [WORKLOAD ...]]     by default 3 rounds of mlp cnn char gpt
 
 Ours is timed by the arrival of its loss records; PyTorch (/usr/bin/python3's, where it is installed) by its own loop, as
-the best of its settings: with and without foreach optimizers, and for convolutions channels-last too. Printed are
-medians of the better round, the ratio, peak memory, the losses after the steps, and the share of the machine's fma peak
-where bench_gemm's figure is given in PEAK_GFLOPS.
+the best of its settings: each BLAS that is installed (OpenBLAS with POSIX threads and with OpenMP, BLIS), tcmalloc where it
+is, with and without foreach optimizers, for convolutions channels-last too. Printed are medians of the better round, the
+ratio, peak memory, the losses after the steps, and PyTorch's setting. After each run the machine rests half as long.
 """
-import json, os, resource, statistics, subprocess, sys, tempfile, time
+import json, os, resource, statistics, subprocess, sys, sysconfig, tempfile, time
 
 from workloads import BATCHES, CONVOLUTIONS, TRANSFORMERS, data_of, weights_of, write_experiment
 
 STEPS, WARM = {"mlp": 120, "cnn": 14, "char": 18, "gpt": 8}, 3
+LIBRARIES = "/usr/lib/" + (sysconfig.get_config_var("MULTIARCH") or "")
 
 # ---- ours ------------------------------------------------------------------------------------------------
 
@@ -108,19 +109,42 @@ def peer(name, threads, foreach, channels_last):
     print(json.dumps([statistics.median(times[WARM + 1:]) * 1e3, peak, value]))
 
 
+def settings_of(name):
+    """Label, environment, foreach, channels-last of each setting that this machine has."""
+    blas = [b for b in ("openblas-pthread", "openblas-openmp", "blis-openmp") if os.path.isdir(f"{LIBRARIES}/{b}")]
+    tcmalloc = f"{LIBRARIES}/libtcmalloc_minimal.so.4"
+    preload = {"LD_PRELOAD": tcmalloc} if os.path.exists(tcmalloc) else {}
+    settings = [("as installed", {}, 0, 0)]
+    for library in blas:
+        env = {"LD_LIBRARY_PATH": f"{LIBRARIES}/{library}", **preload}
+        label = library + (", tcmalloc" if preload else "")
+        settings.append((label, env, 0, 0))
+        if library == "openblas-openmp":
+            settings.append((label + ", foreach", env, 1, 0))
+            if name == "cnn":
+                settings.append((label + ", channels-last", env, 0, 1))
+    return settings
+
+
 def best_peer(name, threads):
+    """[milliseconds, MiB, loss, setting] of the quickest."""
     best = None
-    for foreach in (0, 1):
-        for channels_last in (0, 1) if name == "cnn" else (0,):
-            command = ["/usr/bin/python3", __file__, "--peer", name, str(threads), str(foreach), str(channels_last)]
-            out = subprocess.run(command, capture_output=True, text=True,
-                                 env={**os.environ, "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)})
-            if out.returncode:
-                return None
-            result = json.loads(out.stdout.splitlines()[-1])
-            best = result if best is None or result[0] < best[0] else best
-            time.sleep(0.2)
+    for label, env, foreach, channels_last in settings_of(name):
+        command = ["/usr/bin/python3", __file__, "--peer", name, str(threads), str(foreach), str(channels_last)]
+        count = {f"{library}_NUM_THREADS": str(threads) for library in ("OMP", "OPENBLAS", "BLIS")}
+        begin = time.perf_counter()
+        out = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **count, **env})
+        if out.returncode:
+            sys.exit(f"PyTorch, {label}: {out.stderr[-300:]}")
+        result = json.loads(out.stdout.splitlines()[-1]) + [label]
+        best = result if best is None or result[0] < best[0] else best
+        rest(begin)
     return best
+
+
+def rest(begin):
+    """A machine of few processors that works all the time is slowed down: half as long as the work took."""
+    time.sleep((time.perf_counter() - begin) / 2)
 
 
 def main():
@@ -134,13 +158,15 @@ def main():
             for threads in sorted({1, len(os.sched_getaffinity(0))}):
                 mine, theirs = [], []
                 for _ in range(rounds):
+                    begin = time.perf_counter()
                     mine.append(ours(build, folder, name, threads))
+                    rest(begin)
                     theirs.append(best_peer(name, threads) if has_peer else None)
                 a = min(mine)
                 line = f"{name:5} {threads} thread{'s' if threads > 1 else ' '} {a[0]:8.2f} ms {a[1]:6.0f} MiB  {a[2]:.5f}"
                 if theirs[0]:
                     b = min(theirs)
-                    line += f"   PyTorch {b[0]:8.2f} ms {b[1]:6.0f} MiB  {b[2]:.5f}   {b[0] / a[0]:5.2f} times as fast"
+                    line += f"   PyTorch {b[0]:8.2f} ms {b[1]:6.0f} MiB  {b[2]:.5f}   {b[0] / a[0]:5.2f} times as fast  ({b[3]})"
                 print(line, flush=True)
 
 
