@@ -43,6 +43,11 @@ static bool run_pass(compiler *c, sx_unit *unit, const pass_row *row) {
   return true;
 }
 
+/* The update's plan serves the engine and devices alike; the others a device makes anew. */
+static bool is_engines(const compiler *c, const sx_unit *unit) {
+  return unit != &c->compiled->update && unit != &c->compiled->diagnosed_update;
+}
+
 static bool compile_unit(compiler *c, sx_unit *unit, const char *label, sx_graph *graph) {
   sx_program *program = c->program;
   *unit = (sx_unit){.label = label, .graph = graph};
@@ -52,6 +57,7 @@ static bool compile_unit(compiler *c, sx_unit *unit, const char *label, sx_graph
   for (int i = 0; i < N_PASSES; i++)
     if (!run_pass(c, unit, &passes[i])) return false;
   sx_plan_options options = {.fuse = c->options->optimize, .reuse = c->options->optimize};
+  options.layout = c->options->optimize && is_engines(c, unit);
   unit->plan = sx_plan_make(unit->graph, &options, program->arena);
   SX_PUSH(program->arena, c->compiled->units, unit);
   return true;

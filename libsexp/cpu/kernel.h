@@ -24,7 +24,7 @@ typedef struct sx_fault {
 
 typedef struct sx_call {
   const sx_node *node;
-  sx_operand out; /* contiguous */
+  sx_operand out; /* contiguous, of EINSUM dense, its axes in any order */
   const sx_operand *inputs;
   uint32_t n_inputs;
   uint64_t stream_key; /* RANDOM: key of the draw before its salts */

@@ -195,6 +195,15 @@ void SX_AT_LEVEL(sx_gemm_compute)(const sx_call *call, sx_gemm *gemm) {
   SX_AT_LEVEL(sx_product_end)(call);
 }
 
+static bool is_row_major(const sx_gemm_walk *walk) {
+  int64_t stride = 1;
+  for (int k = walk->n - 1; k >= 0; k--) {
+    if (walk->axes[k].dim > 1 && walk->axes[k].stride != stride) return false;
+    stride *= walk->axes[k].dim;
+  }
+  return true;
+}
+
 bool SX_AT_LEVEL(sx_fast_einsum)(const sx_call *call) {
   sx_gemm gemm;
   int64_t n = sx_operand_count(&call->out);
@@ -204,7 +213,7 @@ bool SX_AT_LEVEL(sx_fast_einsum)(const sx_call *call) {
     memset(call->out.data, 0, (size_t)(n * sx_element_bytes(call->out.dtype)));
     return true;
   }
-  if (gemm.m * gemm.n == 1 && gemm.n_batches > 1) {
+  if (gemm.m * gemm.n == 1 && gemm.n_batches > 1 && is_row_major(&gemm.batch_c)) {
     sx_product product = SX_AT_LEVEL(sx_product_begin)(call);
     dots_job job = {&gemm, product.panels};
     gemm.c = product.c;

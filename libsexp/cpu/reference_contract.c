@@ -90,7 +90,8 @@ void sx_reference_einsum(const sx_call *call) {
       product_add(&value, sx_load(a->data, a->dtype, at_a).f, sx_load(b->data, b->dtype, at_b).f);
       sx_index_next(inner, sum.in_dims, sum.n_contracted);
     }
-    sx_store(call->out.data, call->out.dtype, k, (sx_value){.f = product_result(&value)});
+    sx_store(call->out.data, call->out.dtype, sx_operand_at(&call->out, outer),
+             (sx_value){.f = product_result(&value)});
     sx_index_next(outer, call->out.dims, call->out.rank);
   }
 }

@@ -1,5 +1,5 @@
 /* What the parts of planning share while a plan is made: view.c, fuse.c, schedule.c, memory.c in this order,
- * called by plan.c; rows.c serves fuse.c and plan.c. */
+ * called by plan.c; layout.c serves view.c, rows.c serves fuse.c and plan.c. */
 #ifndef SX_PASS_PLAN_PARTS_H
 #define SX_PASS_PLAN_PARTS_H
 
@@ -41,6 +41,8 @@ enum { SX_GROUP_NODES = 64 }; /* at most this many nodes in a group */
  * rows, which is what threads share. */
 enum { SX_ROW_LEAST = 48, SX_ROW_MOST = 1 << 15, SX_ROWS_FEWEST = 8 };
 
+/* Per node: the TRANSPOSE as whose value a product's result is laid out; SX_NO_NODE: row-major. */
+void sx_plan_layouts(const sx_graph *graph, sx_id *layouts, sx_arena *arena);
 /* Fills roles, roots and plan->views; a view's buffer is filled by plan.c. */
 void sx_plan_views(sx_planning *planning);
 /* Fills groups, rows and stored, and turns the role ROWS into ELEMENT or NODE. */

@@ -130,12 +130,25 @@ static sx_role role_of(sx_planning *planning, sx_id id) {
   }
 }
 
+/* The strides of a node whose transposition is row-major. */
+static void lay_out(int64_t *strides, const sx_node *transposed) {
+  int64_t row_major[SX_RANK_MAX];
+  sx_row_major(row_major, transposed->dims, transposed->rank);
+  for (int i = 0; i < transposed->rank; i++) strides[transposed->ints[i]] = row_major[i];
+}
+
 void sx_plan_views(sx_planning *planning) {
+  sx_id *layouts = NULL;
+  if (planning->options->layout) {
+    layouts = SX_NEW_N(planning->arena, sx_id, planning->graph->nodes.n);
+    sx_plan_layouts(planning->graph, layouts, planning->arena);
+  }
   for (sx_id id = 0; id < planning->graph->nodes.n; id++) {
     const sx_node *node = sx_node_at(planning->graph, id);
     int64_t *strides = planning->plan->views[id].strides;
     planning->roots[id] = id;
     sx_row_major(strides, node->dims, node->rank);
+    if (layouts && layouts[id] != SX_NO_NODE) lay_out(strides, sx_node_at(planning->graph, layouts[id]));
     if (node->op == SX_OP_CONST || node->op == SX_OP_IOTA)
       for (int i = 0; i < node->rank; i++) strides[i] = node->op == SX_OP_IOTA && i == node->ints[0];
     planning->roles[id] = (uint8_t)role_of(planning, id);
