@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../../libsexp/cpu/kernel.h"
+#include "fma_peak.h"
 
 typedef struct shape {
   const char *name, *labels; /* N: as stored, T: transposed, of a then b */
@@ -147,33 +147,7 @@ static void run_peer(const peer *other, const problem *p) {
   }
 }
 
-/* ---- the peak: independent fused multiply-adds in registers --------------------------- */
-
-#if defined(__x86_64__)
-#define CHAINS(instruction, r)                                                                                      \
-  instruction " %%" r "0, %%" r "0, %%" r "2\n" instruction " %%" r "0, %%" r "0, %%" r "3\n" instruction " %%" r   \
-              "0, %%" r "0, %%" r "4\n" instruction " %%" r "0, %%" r "0, %%" r "5\n" instruction " %%" r "0, %%" r \
-              "0, %%" r "6\n" instruction " %%" r "0, %%" r "0, %%" r "7\n" instruction " %%" r "0, %%" r "0, %%" r \
-              "8\n" instruction " %%" r "0, %%" r "0, %%" r "9\n" instruction " %%" r "0, %%" r "0, %%" r           \
-              "10\n" instruction " %%" r "0, %%" r "0, %%" r "11\n"
-#define CLOBBERS "xmm0", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11"
-static double fma_flops(int64_t n) {
-  bool wide = sx_simd_available(SX_SIMD_AVX512);
-  if (!sx_simd_available(SX_SIMD_AVX2)) return 0.0;
-  for (int64_t k = 0; k < n; k++) {
-    if (wide)
-      __asm__ volatile("vxorps %%xmm0, %%xmm0, %%xmm0\n" CHAINS("vfmadd231ps", "zmm")::: CLOBBERS);
-    else
-      __asm__ volatile("vxorps %%xmm0, %%xmm0, %%xmm0\n" CHAINS("vfmadd231ps", "ymm")::: CLOBBERS);
-  }
-  return (double)n * 10.0 * 2.0 * (wide ? 16.0 : 8.0);
-}
-#else
-static double fma_flops(int64_t n) {
-  (void)n;
-  return 0.0;
-}
-#endif
+/* ---- the peak ------------------------------------------------------------------------ */
 
 typedef struct peak_job {
   double flops;
