@@ -49,7 +49,7 @@ LIBSEXP_SOURCES := \
   libsexp/pass/layout.c libsexp/pass/recompute.c libsexp/pass/rows.c libsexp/pass/schedule.c libsexp/pass/stack.c libsexp/pass/stack_rules.c libsexp/pass/view.c \
   libsexp/cpu/canonical.c libsexp/cpu/chain.c libsexp/cpu/dispatch.c libsexp/cpu/elementwise.c libsexp/cpu/executable.c \
   libsexp/cpu/backend.c \
-  libsexp/cpu/group_prepare.c \
+  libsexp/cpu/group_prepare.c libsexp/cpu/launch.c \
   libsexp/cpu/reference.c libsexp/cpu/reference_contract.c libsexp/cpu/reference_element.c libsexp/cpu/reference_index.c \
   libsexp/cpu/reference_move.c libsexp/cpu/reference_random.c libsexp/cpu/reference_reduce.c libsexp/cpu/reference_scan.c \
   libsexp/cpu/scratch.c libsexp/cpu/threads.c libsexp/cpu/walk.c \

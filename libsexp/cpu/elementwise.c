@@ -25,10 +25,13 @@ int64_t sx_group_scratch(const sx_group *group) {
          blocks * block_bytes(group) + (int64_t)group->n_folds * sx_aligned((int64_t)sizeof(sx_fold));
 }
 
+/* A launch: groups that do not read what another writes, their tiles one after the other. */
 typedef struct running {
-  const sx_group *group;
+  sx_group *const *groups;
+  uint32_t n_groups;
   void *const *data;
   char *scratch; /* of all threads */
+  int64_t scratch_each;
 } running;
 
 /* What a thread works with. */
@@ -46,11 +49,10 @@ static void *slot_of(const working *w, const sx_group_value *one) {
                      : w->slots + one->slot * slot_bytes(w->group);
 }
 
-static void begin_work(working *w, const running *run, int thread) {
-  const sx_group *group = run->group;
+static void begin_work(working *w, const sx_group *group, void *const *data, char *scratch) {
   w->group = group;
-  w->data = run->data;
-  w->slots = run->scratch + thread * sx_group_scratch(group);
+  w->data = data;
+  w->slots = scratch;
   w->scalar_slots = w->slots + (int64_t)group->n_slots * slot_bytes(group);
   char *locals = w->scalar_slots + (int64_t)group->n_scalar_slots * scalar_slot_bytes(group);
   w->pads = locals + (int64_t)group->n_locals * block_bytes(group);
@@ -61,9 +63,9 @@ static void begin_work(working *w, const running *run, int thread) {
   int64_t n = group->tile < group->n ? group->tile : group->n;
   for (uint32_t i = 0; i < group->n_values; i++) {
     const sx_group_value *one = &group->values[i];
-    if (one->place == SX_PLACE_SPLAT) w->at[i] = (char *)run->data[one->buffer] + one->walk.offset * one->bytes;
+    if (one->place == SX_PLACE_SPLAT) w->at[i] = (char *)data[one->buffer] + one->walk.offset * one->bytes;
     if (one->place == SX_PLACE_FIXED || one->place == SX_PLACE_SLOT) w->at[i] = slot_of(w, one);
-    if (one->place == SX_PLACE_FIXED) sx_walk_read(&one->walk, run->data[one->buffer], 0, n, w->at[i]);
+    if (one->place == SX_PLACE_FIXED) sx_walk_read(&one->walk, data[one->buffer], 0, n, w->at[i]);
   }
 }
 
@@ -192,23 +194,66 @@ static void run_tile(working *w) {
   }
 }
 
-static void run_tiles(void *context, int64_t first, int64_t end, int thread) {
-  const running *run = context;
-  const sx_group *group = run->group;
-  working w;
-  begin_work(&w, run, thread);
-  for (int64_t number = first; number < end; number++) {
-    int64_t piece = number / group->tiles_in_piece * group->piece, limit = piece + group->piece;
-    w.begin = piece + number % group->tiles_in_piece * group->tile;
-    w.n = limit - w.begin < group->tile ? limit - w.begin : group->tile;
-    w.first_row = group->row ? w.begin / group->row : 0;
-    w.n_rows = group->row ? w.n / group->row : 1;
-    run_tile(&w);
+static void run_elements(working *w, int64_t begin, int64_t end) {
+  const sx_group *group = w->group;
+  for (w->begin = begin; w->begin < end; w->begin += group->tile) {
+    w->n = end - w->begin < group->tile ? end - w->begin : group->tile;
+    w->first_row = group->row ? w->begin / group->row : 0;
+    w->n_rows = group->row ? w->n / group->row : 1;
+    run_tile(w);
   }
 }
 
-void sx_group_run(const sx_group *group, void *const *data, void *scratch, sx_pool *pool) {
-  if (!group->n) return;
-  running run = {.group = group, .data = data, .scratch = scratch};
-  sx_pool_run(pool, group->n / group->piece * group->tiles_in_piece, group->grain, run_tiles, &run);
+static void run_tiles(working *w, int64_t first, int64_t end) {
+  const sx_group *group = w->group;
+  for (int64_t number = first; number < end; number++) {
+    int64_t piece = number / group->tiles_in_piece * group->piece, limit = piece + group->piece;
+    int64_t begin = piece + number % group->tiles_in_piece * group->tile;
+    run_elements(w, begin, limit - begin < group->tile ? limit : begin + group->tile);
+  }
+}
+
+static int64_t n_tiles(const sx_group *group) {
+  return group->n ? group->n / group->piece * group->tiles_in_piece : 0;
+}
+
+/* The launch's work is a line along which the tiles of all groups lie; a tile belongs to whom its first unit does. */
+static void run_work(void *context, int64_t begin, int64_t end, int thread) {
+  const running *run = context;
+  int64_t at = 0;
+  for (uint32_t i = 0; i < run->n_groups && at < end; i++) {
+    const sx_group *group = run->groups[i];
+    int64_t n = n_tiles(group), each = group->work, first = begin > at ? (begin - at + each - 1) / each : 0;
+    int64_t last = (end - at + each - 1) / each;
+    at += n * each;
+    if (last > n) last = n;
+    if (first >= last) continue;
+    working w;
+    begin_work(&w, group, run->data, run->scratch + thread * run->scratch_each);
+    run_tiles(&w, first, last);
+  }
+}
+
+void sx_group_run(sx_group *const *groups, uint32_t n_groups, void *const *data, void *scratch, sx_pool *pool) {
+  running run = {.groups = groups, .n_groups = n_groups, .data = data, .scratch = scratch};
+  int64_t work = 0;
+  for (uint32_t i = 0; i < n_groups; i++) {
+    int64_t bytes = sx_group_scratch(groups[i]);
+    if (bytes > run.scratch_each) run.scratch_each = bytes;
+    work += n_tiles(groups[i]) * groups[i]->work;
+  }
+  sx_pool_run(pool, work, SX_GROUP_GRAIN, run_work, &run);
+}
+
+int64_t sx_group_multiple(const sx_group *group) {
+  if (group->row) return group->row;
+  for (uint32_t i = 0; i < group->n_inputs; i++)
+    if (group->values[i].place == SX_PLACE_FIXED && !sx_walk_is_splat(&group->values[i].walk)) return group->tile;
+  return 1;
+}
+
+void sx_group_run_range(const sx_group *group, void *const *data, void *scratch, int64_t begin, int64_t end) {
+  working w;
+  begin_work(&w, group, data, scratch);
+  run_elements(&w, begin, end);
 }

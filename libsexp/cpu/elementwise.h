@@ -11,7 +11,16 @@ typedef struct sx_group sx_group;
 sx_group *sx_group_new(const sx_plan *plan, const sx_task *task, const sx_kernel_set *kernels, sx_arena *arena);
 /* Bytes of scratch that each thread needs, a multiple of 64. */
 int64_t sx_group_scratch(const sx_group *group);
-/* Runs the group. data: the memory of each buffer of the plan; scratch: 64-aligned, of all threads. */
-void sx_group_run(const sx_group *group, void *const *data, void *scratch, sx_pool *pool);
+/* Runs groups of which none reads or overwrites what another writes, in one launch: the threads share the work of all
+ * of them. data: the memory of each buffer of the plan; scratch: 64-aligned, sx_group_scratch of the most demanding
+ * one for each thread. Work that is not worth waking a thread is done by the caller. */
+void sx_group_run(sx_group *const *groups, uint32_t n_groups, void *const *data, void *scratch, sx_pool *pool);
+/* Elements begin to end - 1 of the group, counted in row-major order of what it walks, by the calling thread: what runs
+ * a group on a part that it has just computed. Both are multiples of sx_group_multiple, or the end of the group.
+ * scratch: sx_group_scratch bytes. data may have other memory in the place of a buffer, where element i of the group
+ * lies as in the buffer's own. */
+void sx_group_run_range(const sx_group *group, void *const *data, void *scratch, int64_t begin, int64_t end);
+/* Where a range may begin: a row's elements, or what an input repeats after; 1: anywhere. */
+int64_t sx_group_multiple(const sx_group *group);
 
 #endif

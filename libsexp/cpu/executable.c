@@ -15,6 +15,7 @@
 #include "../pass/plan_parts.h"
 #include "canonical.h"
 #include "elementwise.h"
+#include "launch.h"
 #include "operand.h"
 #include "walk.h"
 
@@ -29,6 +30,8 @@ typedef struct step {
   uint32_t *input_buffers;
   int64_t *input_offsets;  /* bytes */
   sx_group *group;         /* ELEMENT */
+  sx_group **groups;       /* ELEMENT: of one launch, the step's own the first */
+  uint32_t n_groups;       /* 0: run with a step before */
   sx_walk *walk;           /* COPY */
   uint32_t source, target; /* buffers: COPY reads, NODE and COPY write */
 } step;
@@ -110,6 +113,19 @@ static int64_t scratch_bytes(const sx_executable *e) {
   return sx_aligned(most);
 }
 
+/* At the reference level, where some groups are single nodes, each goes alone. */
+static void join_launches(sx_executable *e, sx_arena *arena) {
+  uint32_t *counts = sx_launches(e->plan, arena);
+  for (size_t i = 0; i < e->n_steps && e->cpu.kernels->simd == SX_SIMD_REFERENCE; i++) counts[i] = 1;
+  for (size_t i = 0; i < e->n_steps; i++) {
+    step *s = &e->steps[i];
+    if (s->kind != SX_TASK_ELEMENT) continue;
+    s->n_groups = counts[i];
+    s->groups = SX_NEW_N(arena, sx_group *, counts[i]);
+    for (uint32_t k = 0; k < counts[i]; k++) s->groups[k] = e->steps[i + k].group;
+  }
+}
+
 static bool is_known(const sx_buffer *buffer) {
   return buffer->kind == SX_BUFFER_CONST || buffer->kind == SX_BUFFER_IOTA;
 }
@@ -154,6 +170,7 @@ sx_executable *sx_executable_new(const sx_cpu *cpu, const sx_plan *plan, int64_t
   e->data = SX_NEW_N(arena, void *, plan->buffers.n);
   for (size_t i = 0; i < e->n_steps; i++)
     if (!prepare_step(e, &e->steps[i], &plan->tasks.items[i], draw_seed, arena)) return NULL;
+  join_launches(e, arena);
   int64_t known = known_bytes(plan), scratch = scratch_bytes(e);
   if (plan->block_bytes > PTRDIFF_MAX - known - scratch - 64) return NULL;
   e->memory = cpu->memory->allocate(cpu->memory->context, (size_t)(plan->block_bytes + known + scratch + 64));
@@ -228,7 +245,7 @@ static void run_node(const sx_executable *e, step *s) {
 static void run_step(const sx_executable *e, step *s) {
   switch (s->kind) {
     case SX_TASK_ELEMENT:
-      sx_group_run(s->group, e->data, e->scratch, e->cpu.pool);
+      if (s->n_groups) sx_group_run(s->groups, s->n_groups, e->data, e->scratch, e->cpu.pool);
       break;
     case SX_TASK_COPY:
       sx_walk_copy(s->walk, e->data[s->source], e->data[s->target], e->cpu.pool);

@@ -2,7 +2,10 @@
  *
  * A group walks the elements of its shape in row-major order, tile by tile. Where it has reductions, or inputs that
  * change by rows, a tile is whole rows of `row` elements; results of reductions, and what is computed from them, are
- * scalars, one a row. A step is a chain of instructions, which runs in registers, or a call of one kernel. */
+ * scalars, one a row. A step is a chain of instructions, which runs in registers, or a call of one kernel.
+ *
+ * A prepared group can be run on any range of its elements or rows, with any memory for its buffers
+ * (sx_group_run_range): nothing in it depends on who runs it or on what. */
 #ifndef SX_CPU_GROUP_H
 #define SX_CPU_GROUP_H
 
@@ -70,8 +73,11 @@ struct sx_group {
   uint32_t n_steps, n_slots, n_scalar_slots, n_locals, n_pads, n_folds;
   int64_t row;                            /* elements of a row; 0: no rows */
   int64_t n, piece, tile, tiles_in_piece; /* elements */
-  int64_t grain;                          /* tiles that are worth a thread */
+  int64_t work;                           /* of a tile, in simple operations; at least 1 */
 };
+
+/* Work that is worth a thread: below, waking one costs more. */
+enum { SX_GROUP_GRAIN = 1 << 17 };
 
 _Static_assert(SX_ROW_MOST <= SX_FOLD_CHUNK * SX_FOLD_CHUNKS, "a reduction has room for the chunks of any row");
 

@@ -12,9 +12,7 @@ enum {
   LONGEST_TILE = 1024,   /* with calls or slots */
   STREAMED_TILE = 4096,  /* of one chain, from memory to memory */
   MOST_ROWS = 64,        /* of a tile */
-  TILE_MULTIPLE = 128,   /* elements that kernels take at once, at most */
-  LEAST_WORK = 1 << 16,  /* of a thread, in simple operations: below, waking one costs more */
-  STREAM_BYTES = 1 << 20 /* results from here on are written past the cache */
+  TILE_MULTIPLE = 128    /* elements that kernels take at once, at most */
 };
 
 typedef struct preparing {
@@ -312,6 +310,14 @@ static int64_t cost(sx_op op) {
   }
 }
 
+/* Of an element: its operations, and what is read and written in memory. */
+static int64_t work_of(const sx_group *group) {
+  int64_t work = 0;
+  for (uint32_t i = 0; i < group->n_instructions; i++) work += cost(group->instructions[i].op);
+  for (uint32_t i = 0; i < group->n_values; i++) work += group->values[i].place == SX_PLACE_DIRECT;
+  return work > 0 ? work : 1;
+}
+
 static void compile_chains(preparing *p) {
   sx_group *group = p->group;
   for (uint32_t s = 0; s < group->n_steps; s++) {
@@ -375,8 +381,6 @@ sx_group *sx_group_new(const sx_plan *plan, const sx_task *task, const sx_kernel
   }
   assign_slots(&p);
   compile_chains(&p);
-  int64_t work = 0;
-  for (uint32_t i = 0; i < group->n_instructions; i++) work += cost(group->instructions[i].op);
-  group->grain = LEAST_WORK / (work * group->tile) + 1;
+  group->work = work_of(group) * (group->tile > 0 ? group->tile : 1);
   return group;
 }

@@ -123,7 +123,7 @@ static void prepare(work *w, const sx_cpu *cpu, sx_arena *arena, sx_intern *name
     fprintf(stderr, "%s: %s\n", w->name, diags.list.items[0].message);
     exit(1);
   }
-  sx_plan *plan = sx_plan_make(graph, &(sx_plan_options){true, true}, arena);
+  sx_plan *plan = sx_plan_make(graph, &(sx_plan_options){.fuse = true, .reuse = true, .layout = true}, arena);
   w->executable = sx_executable_new(cpu, plan, 0, arena);
   if (!w->executable) exit(1);
   for (uint32_t b = 0; b < plan->buffers.n; b++) {

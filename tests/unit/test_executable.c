@@ -312,6 +312,19 @@ static void a_large_transposition(void **state) {
       "output \"a\" %1\noutput \"b\" %3\n");
 }
 
+/* Groups of one launch, more and less work than a thread is worth. */
+static void updates_of_many_sizes(void **state) {
+  (void)state;
+  check_text(
+      "graph \"g\"\n"
+      "%0 = param {path \"a\"} : f32 [40001]\n%1 = param {path \"b\"} : f32 [3]\n"
+      "%2 = param {path \"c\"} : f32 [90 130]\n%3 = param {path \"d\"} : f32 [50000]\n"
+      "%4 = tanh %0 : f32 [40001]\n%5 = exp %1 : f32 [3]\n"
+      "%6 = sum %2 {axes [1]} : f32 [90]\n%7 = reshape %6 : f32 [90 1]\n%8 = broadcast %7 : f32 [90 130]\n"
+      "%9 = div %2 %8 : f32 [90 130]\n%10 = sqrt %3 : f32 [50000]\n%11 = cast %10 : bf16 [50000]\n"
+      "output \"a\" %4\noutput \"b\" %5\noutput \"c\" %9\noutput \"d\" %10\noutput \"e\" %11\n");
+}
+
 static void empty_shapes(void **state) {
   (void)state;
   check_text(
@@ -552,6 +565,7 @@ int main(void) {
       cmocka_unit_test(copies_of_views),
       cmocka_unit_test(a_large_transposition),
       cmocka_unit_test(products_lie_as_they_are_read),
+      cmocka_unit_test(updates_of_many_sizes),
       cmocka_unit_test(empty_shapes),
       cmocka_unit_test(bits_do_not_depend_on_how),
       cmocka_unit_test(an_id_out_of_range_stops),

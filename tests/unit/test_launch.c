@@ -1,0 +1,173 @@
+/* Launches: which element groups are run as one, and groups run by ranges. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../libsexp/cpu/canonical.h"
+#include "../../libsexp/cpu/elementwise.h"
+#include "../../libsexp/cpu/launch.h"
+#include "../../libsexp/pass/plan_parts.h"
+#include "../common/cmocka_all.h"
+#include "../common/interpret.h"
+#include "../common/planned.h"
+#include "../common/random_graph.h"
+
+static void check_counts(const char *graph, const uint32_t *expected, size_t n) {
+  planned *p = planned_text(graph);
+  const sx_plan *plan = planned_plan(p, true, true);
+  const uint32_t *counts = sx_launches(plan, &p->arena);
+  assert_int_equal(plan->tasks.n, n);
+  for (size_t t = 0; t < n; t++) assert_int_equal(counts[t], expected[t]);
+  planned_free(p);
+}
+
+static void updates_are_one_launch(void **state) {
+  (void)state;
+  check_counts(
+      "graph \"g\"\n"
+      "%0 = param {path \"a\"} : f32 [70]\n%1 = param {path \"b\"} : f32 [900]\n%2 = param {path \"c\"} : f32 [5]\n"
+      "%3 = exp %0 : f32 [70]\n%4 = exp %1 : f32 [900]\n%5 = exp %2 : f32 [5]\n"
+      "output \"param/a\" %3\noutput \"param/b\" %4\noutput \"param/c\" %5\n",
+      (uint32_t[]){3, 0, 0}, 3);
+}
+
+static void who_reads_waits(void **state) {
+  (void)state;
+  check_counts(
+      "graph \"g\"\n"
+      "%0 = param {path \"a\"} : f32 [70]\n%1 = param {path \"b\"} : f32 [3 5]\n"
+      "%2 = exp %1 : f32 [3 5]\n%3 = slice %2 {start [0 0], end [1 1], step [1 1]} : f32 [1 1]\n"
+      "%4 = reshape %3 : f32 [1]\n%5 = broadcast %4 : f32 [70]\n%6 = mul %0 %5 : f32 [70]\n"
+      "output \"param/a\" %6\n",
+      (uint32_t[]){1, 1}, 2);
+}
+
+/* The second group reads what the first one may write over, the third writes what the second reads. */
+static void an_output_may_be_its_input(void **state) {
+  (void)state;
+  check_counts(
+      "graph \"g\"\n"
+      "%0 = param {path \"a\"} : f32 [70]\n%1 = param {path \"b\"} : f32 [7]\n"
+      "%2 = slice %0 {start [7], end [14], step [1]} : f32 [7]\n"
+      "%3 = exp %0 : f32 [70]\n%4 = add %1 %2 : f32 [7]\n"
+      "output \"param/a\" %3\noutput \"param/b\" %4\n",
+      (uint32_t[]){1, 1}, 2);
+}
+
+typedef struct place {
+  const char *name;
+  int64_t begin, end;
+} place;
+
+static place place_of(const sx_plan *plan, uint32_t b) {
+  const sx_buffer *buffer = &plan->buffers.items[b];
+  if (buffer->kind == SX_BUFFER_TEMPORARY) return (place){"", buffer->offset, buffer->offset + buffer->n_bytes};
+  bool named = buffer->kind == SX_BUFFER_EXTERNAL || buffer->kind == SX_BUFFER_OUTPUT;
+  return (place){named ? buffer->name : "known", 0, named ? 1 : 0};
+}
+
+static bool meet(place a, place b) { return !strcmp(a.name, b.name) && a.begin < b.end && b.begin < a.end; }
+
+/* Whether the task touches the place: writes it or, if asked, reads it. */
+static bool touches(const sx_plan *plan, uint32_t t, place p, bool reads) {
+  const sx_task *task = &plan->tasks.items[t];
+  for (uint32_t i = 0; i < task->n_nodes; i++) {
+    const sx_node *node = sx_node_at(plan->graph, task->nodes[i]);
+    if (task->stored[i] && meet(p, place_of(plan, plan->views[task->nodes[i]].buffer))) return true;
+    for (uint32_t k = 0; k < node->n_inputs && reads; k++) {
+      uint32_t buffer = plan->views[node->inputs[k]].buffer;
+      if (buffer != UINT32_MAX && meet(p, place_of(plan, buffer))) return true;
+    }
+  }
+  return false;
+}
+
+static void check_apart(const sx_plan *plan, uint32_t writer, uint32_t other) {
+  const sx_task *task = &plan->tasks.items[writer];
+  for (uint32_t i = 0; i < task->n_nodes; i++)
+    if (task->stored[i]) assert_false(touches(plan, other, place_of(plan, plan->views[task->nodes[i]].buffer), true));
+}
+
+static void tasks_of_a_launch_are_apart(void **state) {
+  (void)state;
+  int n_joined = 0;
+  for (uint64_t seed = 0; seed < 300; seed++) {
+    planned *p = planned_random(seed, 20 + (int)(seed % 8) * 40);
+    const sx_plan *plan = planned_plan(p, seed % 3 > 0, true);
+    const uint32_t *counts = sx_launches(plan, &p->arena);
+    for (uint32_t t = 0; t < plan->tasks.n; t += counts[t]) {
+      assert_in_range(counts[t], 1, plan->tasks.n - t);
+      n_joined += counts[t] > 1;
+      for (uint32_t k = 0; k < counts[t] && counts[t] > 1; k++) {
+        assert_int_equal(plan->tasks.items[t + k].kind, SX_TASK_ELEMENT);
+        for (uint32_t other = 0; other < counts[t]; other++)
+          if (other != k) check_apart(plan, t + k, t + other);
+      }
+    }
+    planned_free(p);
+  }
+  assert_true(n_joined > 100);
+}
+
+/* ---- ranges -------------------------------------------------------------------------------------- */
+
+static const char *const ranged[] = {
+    "%1 = param {path \"b\"} : f32 [130]\n%2 = broadcast %1 : f32 [41 130]\n%3 = add %0 %2 : f32 [41 130]\n"
+    "%4 = tanh %3 : f32 [41 130]\noutput \"y\" %4\n",
+    "%1 = param {path \"b\"} : f32 [41 1]\n%2 = broadcast %1 : f32 [41 130]\n%3 = pow %0 %2 : f32 [41 130]\n"
+    "output \"y\" %3\n",
+    "%1 = sum %0 {axes [1]} : f32 [41]\n%2 = reshape %1 : f32 [41 1]\n%3 = broadcast %2 : f32 [41 130]\n"
+    "%4 = sub %0 %3 : f32 [41 130]\noutput \"y\" %4\n",
+    "%1 = param {path \"b\"} : f32 [10]\n%2 = broadcast %1 : f32 [41 13 10]\n"
+    "%3 = reshape %0 : f32 [41 13 10]\n%4 = add %3 %2 : f32 [41 13 10]\noutput \"y\" %4\n",
+};
+
+/* In steps of three multiples, backwards. */
+static void run_by_ranges(const sx_group *group, int64_t n, void *const *data, void *scratch) {
+  int64_t step = 3 * sx_group_multiple(group);
+  assert_true(step > 0);
+  for (int64_t begin = (n - 1) / step * step; begin >= 0; begin -= step)
+    sx_group_run_range(group, data, scratch, begin, begin + step < n ? begin + step : n);
+}
+
+static void check_ranges(const char *nodes, sx_simd simd) {
+  char text[1024];
+  snprintf(text, sizeof text, "graph \"g\"\n%%0 = param {path \"x\"} : f32 [41 130]\n%s", nodes);
+  planned *p = planned_text(text);
+  const sx_plan *plan = planned_plan(p, true, true);
+  void **expected = interpret(p->graph, 0, 5), *data[8] = {0}, *got = NULL;
+  assert_int_equal(plan->tasks.n, 1);
+  for (size_t b = 0; b < plan->buffers.n; b++) {
+    const sx_buffer *buffer = &plan->buffers.items[b];
+    data[b] = aligned_alloc(64, (size_t)sx_aligned(buffer->n_bytes) + 64);
+    if (buffer->kind == SX_BUFFER_EXTERNAL)
+      leaf_fill(buffer->name, 5, buffer->dtype, buffer->n_bytes / 4, data[b]);
+    else
+      got = data[b];
+  }
+  const sx_group *group = sx_group_new(plan, &plan->tasks.items[0], sx_kernels(simd), &p->arena);
+  void *scratch = aligned_alloc(64, (size_t)sx_aligned(sx_group_scratch(group)) + 64);
+  run_by_ranges(group, 41 * 130, data, scratch);
+  sx_canonical_nans(got, SX_F32, 41 * 130);
+  assert_memory_equal(got, expected[p->graph->outputs.items[0].node], 41 * 130 * 4);
+  for (size_t b = 0; b < plan->buffers.n; b++) free(data[b]);
+  free(scratch);
+  interpret_free(p->graph, expected);
+  planned_free(p);
+}
+
+static void groups_run_by_ranges(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof ranged / sizeof *ranged; i++)
+    for (sx_simd simd = SX_SIMD_SCALAR; simd < SX_N_SIMD; simd++)
+      if (sx_simd_available(simd)) check_ranges(ranged[i], simd);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(updates_are_one_launch),     cmocka_unit_test(who_reads_waits),
+      cmocka_unit_test(an_output_may_be_its_input), cmocka_unit_test(tasks_of_a_launch_are_apart),
+      cmocka_unit_test(groups_run_by_ranges),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
