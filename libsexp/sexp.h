@@ -286,6 +286,7 @@ typedef struct sexp_start {
 
 typedef struct sexp_run_options {
   int threads;                           /* 0: all processors the process may use */
+  bool pin_threads;                      /* each thread but the caller's to one of these, where they suffice */
   const char *simd;                      /* NULL: the best; "reference" "scalar" "avx2" "avx512" */
   int64_t digest_every, digest_nodes_at; /* 0: none; nodes of the step with this number (1: the first) */
   bool reads_ahead;                      /* a loader thread prepares the next microbatches */

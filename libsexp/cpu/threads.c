@@ -1,11 +1,16 @@
-/* The pool: one mailbox a worker. A call writes the job, then posts to as many workers as it has parts;
- * a worker that finds nothing new for some microseconds sleeps on its condition variable, so an idle pool
- * costs nothing to others on the machine, and two calls in close succession need no system call.
+/* The pool: one mailbox a worker, and one range of units of work a thread. A call writes the job, fills the ranges and
+ * posts to the workers; a worker that finds nothing new for some microseconds sleeps on its condition variable, so an
+ * idle pool costs nothing to others on the machine, and two calls in close succession need no system call.
+ *
+ * A thread takes units from the front of its own range, some at a time, and when that is empty from the back of the
+ * others': who is late, or shares its processor with another program, is helped. In each word `left` are both ends of
+ * what is left of a range, and units are taken by compare-and-swap. Whoever succeeds has units of the job that is on,
+ * however late it comes, and the job's fields stay until these are done: they may be read then, not before.
  *
  * Sleeping and posting cannot miss each other: the poster writes `posted` and then reads `asleep`, the
  * worker writes `asleep` and then reads `posted`, all sequentially consistent, so one of them sees the
  * other. */
-#define _GNU_SOURCE /* sched_getaffinity */
+#define _GNU_SOURCE /* sched_getaffinity, pthread_setaffinity_np */
 #include "threads.h"
 
 #include <fenv.h>
@@ -17,7 +22,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { SPINS = 1500, CACHE_LINE = 64 };
+enum { SPINS = 1500, CACHE_LINE = 64, TAKES = 16, MOST_UNITS = 1 << 30 };
 
 /* One side of a rendezvous: a count that grows, and who waits for it. */
 typedef struct signal_box {
@@ -34,17 +39,25 @@ typedef struct worker {
   pthread_t handle;
 } worker;
 
+/* Units that are left of a thread's: the first of them in the upper half, the one after the last in the lower. */
+typedef struct range {
+  _Alignas(CACHE_LINE) _Atomic uint64_t left;
+} range;
+
 struct sx_pool {
   int n_threads; /* the caller included */
   int spins;     /* 0 where threads outnumber processors: spinning would hold up who is waited for */
   worker *workers;
-  signal_box done; /* posted once by each part that a worker ends */
-  uint64_t n_done; /* parts ended by workers so far */
+  range *ranges;   /* one a thread */
+  signal_box done; /* posted once a job, by whoever ends its last unit */
+  uint64_t n_jobs; /* so far */
   _Atomic bool stop;
+  /* The job. A unit is a grain, or several where there are very many. */
   sx_parallel *function;
   void *context;
-  int64_t n, grain, n_grains;
-  int n_parts;
+  int64_t n, unit, n_units;
+  _Atomic int64_t least;                       /* units that are taken at once, where there are as many */
+  _Alignas(CACHE_LINE) _Atomic int64_t unfinished; /* units */
 };
 
 static inline void relax(void) {
@@ -90,27 +103,45 @@ static void box_wait(signal_box *box, uint64_t target, int spins) {
   pthread_mutex_unlock(&box->mutex);
 }
 
-/* Grain at which part p begins; the first parts are one grain longer where they do not come out even. */
-static int64_t part_begin(const sx_pool *pool, int p) {
-  int64_t each = pool->n_grains / pool->n_parts, rest = pool->n_grains % pool->n_parts;
-  return each * p + (p < rest ? p : rest);
+/* Half of what is left of a range, from its front or its back, into [*begin, *end). False: nothing is left. */
+static bool take(sx_pool *pool, range *from, bool front, int64_t *begin, int64_t *end) {
+  int64_t least = atomic_load_explicit(&pool->least, memory_order_relaxed);
+  uint64_t left = atomic_load_explicit(&from->left, memory_order_relaxed), rest;
+  do {
+    int64_t first = (int64_t)(left >> 32), last = (int64_t)(left & UINT32_MAX), n = last - first;
+    if (n <= 0) return false;
+    int64_t taken = n / 2 > least ? n / 2 : n < least ? n : least;
+    *begin = front ? first : last - taken;
+    *end = *begin + taken;
+    rest = front ? (uint64_t)*end << 32 | (uint64_t)last : (uint64_t)first << 32 | (uint64_t)*begin;
+  } while (
+      !atomic_compare_exchange_weak_explicit(&from->left, &left, rest, memory_order_acq_rel, memory_order_relaxed));
+  return true;
 }
 
-static void run_part(const sx_pool *pool, int p) {
-  int64_t last = part_begin(pool, p + 1);
-  int64_t end = last == pool->n_grains ? pool->n : last * pool->grain;
-  pool->function(pool->context, part_begin(pool, p) * pool->grain, end, p);
+static void run_taken(sx_pool *pool, int64_t begin, int64_t end, int thread) {
+  pool->function(pool->context, begin * pool->unit, end == pool->n_units ? pool->n : end * pool->unit, thread);
+  if (atomic_fetch_sub(&pool->unfinished, end - begin) == end - begin) box_post(&pool->done);
+}
+
+/* All that can be had: of the own range, then of those of the threads that follow. */
+static void run_share(sx_pool *pool, int thread) {
+  int64_t begin, end;
+  for (int k = 0; k < pool->n_threads; k++) {
+    range *from = &pool->ranges[(thread + k) % pool->n_threads];
+    while (take(pool, from, !k, &begin, &end)) run_taken(pool, begin, end, thread);
+  }
 }
 
 static void *work(void *argument) {
   worker *self = argument;
   sx_pool *pool = self->pool;
   fesetenv(FE_DFL_ENV); /* a thread begins with the rounding and flushing modes of who made it */
-  for (uint64_t seen = 1;; seen++) {
-    box_wait(&self->box, seen, pool->spins);
+  for (uint64_t seen = 0;;) {
+    box_wait(&self->box, seen + 1, pool->spins);
+    seen = atomic_load(&self->box.posted);
     if (atomic_load(&pool->stop)) return NULL;
-    run_part(pool, self->thread);
-    box_post(&pool->done);
+    run_share(pool, self->thread);
   }
 }
 
@@ -150,22 +181,33 @@ static void *take_lines(size_t n, size_t bytes) {
   return posix_memalign(&lines, CACHE_LINE, n * bytes + CACHE_LINE) ? NULL : lines;
 }
 
+/* The ranges are empty. */
+static bool take_threads(sx_pool *pool) {
+  size_t n = (size_t)pool->n_threads;
+  pool->ranges = take_lines(n, sizeof *pool->ranges);
+  pool->workers = take_lines(n - 1, sizeof *pool->workers);
+  for (size_t t = 0; pool->ranges && t < n; t++) atomic_init(&pool->ranges[t].left, 0);
+  return pool->ranges && pool->workers;
+}
+
+static void give_threads(sx_pool *pool) {
+  free(pool->ranges);
+  free(pool->workers);
+  free(pool);
+}
+
 sx_pool *sx_pool_new(int n_threads) {
   if (n_threads < 1) n_threads = 1;
   sx_pool *pool = take_lines(1, sizeof *pool);
   if (!pool) return NULL;
   *pool = (sx_pool){.n_threads = n_threads, .spins = n_threads > sx_pool_processors() ? 0 : SPINS};
-  pool->workers = take_lines((size_t)n_threads - 1, sizeof *pool->workers);
-  if (!pool->workers) goto no_workers;
-  if (!box_open(&pool->done)) goto no_box;
-  int started = workers_start(pool);
-  if (started == n_threads - 1) return pool;
-  workers_stop(pool, started);
-  box_close(&pool->done);
-no_box:
-  free(pool->workers);
-no_workers:
-  free(pool);
+  if (take_threads(pool) && box_open(&pool->done)) {
+    int started = workers_start(pool);
+    if (started == n_threads - 1) return pool;
+    workers_stop(pool, started);
+    box_close(&pool->done);
+  }
+  give_threads(pool);
   return NULL;
 }
 
@@ -173,11 +215,53 @@ void sx_pool_free(sx_pool *pool) {
   if (!pool) return;
   workers_stop(pool, pool->n_threads - 1);
   box_close(&pool->done);
-  free(pool->workers);
-  free(pool);
+  give_threads(pool);
 }
 
+#if defined(__linux__)
+static bool pin_workers(sx_pool *pool, const cpu_set_t *allowed) {
+  bool bound = true;
+  int t = -1; /* the thread for the processor at hand; the caller has the first */
+  for (size_t i = 0; i < CPU_SETSIZE && t < pool->n_threads - 1 && bound; i++) {
+    cpu_set_t one;
+    if (!CPU_ISSET(i, allowed) || ++t == 0) continue;
+    CPU_ZERO(&one);
+    CPU_SET(i, &one);
+    bound = !pthread_setaffinity_np(pool->workers[t - 1].handle, sizeof one, &one);
+  }
+  for (int n = t - 1; n >= 0 && !bound; n--)
+    pthread_setaffinity_np(pool->workers[n].handle, sizeof *allowed, allowed);
+  return bound;
+}
+
+bool sx_pool_pin(sx_pool *pool) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (!pool || sched_getaffinity(0, sizeof allowed, &allowed) || CPU_COUNT(&allowed) < pool->n_threads) return false;
+  return pin_workers(pool, &allowed);
+}
+#else
+bool sx_pool_pin(sx_pool *pool) {
+  (void)pool;
+  return false;
+}
+#endif
+
 int sx_pool_threads(const sx_pool *pool) { return pool ? pool->n_threads : 1; }
+
+static void begin_job(sx_pool *pool, int64_t n, int64_t grain, int64_t n_parts) {
+  int64_t n_grains = n / grain + (n % grain != 0), in_unit = n_grains / MOST_UNITS + 1;
+  pool->n = n;
+  pool->unit = in_unit * grain;
+  pool->n_units = n / pool->unit + (n % pool->unit != 0);
+  int64_t each = pool->n_units / n_parts, rest = pool->n_units % n_parts, least = each / TAKES;
+  atomic_store_explicit(&pool->least, least > 1 ? least : 1, memory_order_relaxed);
+  atomic_store_explicit(&pool->unfinished, pool->n_units, memory_order_relaxed);
+  for (int64_t p = n_parts; p-- > 0;) {
+    int64_t begin = each * p + (p < rest ? p : rest), end = begin + each + (p < rest);
+    atomic_store_explicit(&pool->ranges[p].left, (uint64_t)begin << 32 | (uint64_t)end, memory_order_release);
+  }
+}
 
 void sx_pool_run(sx_pool *pool, int64_t n, int64_t grain, sx_parallel *function, void *context) {
   if (n <= 0) return;
@@ -191,14 +275,10 @@ void sx_pool_run(sx_pool *pool, int64_t n, int64_t grain, sx_parallel *function,
   }
   pool->function = function;
   pool->context = context;
-  pool->n = n;
-  pool->grain = grain;
-  pool->n_grains = n_grains;
-  pool->n_parts = n_parts;
+  begin_job(pool, n, grain, n_parts);
   for (int p = 1; p < n_parts; p++) box_post(&pool->workers[p - 1].box);
-  run_part(pool, 0);
-  pool->n_done += (uint64_t)n_parts - 1;
-  box_wait(&pool->done, pool->n_done, pool->spins);
+  run_share(pool, 0);
+  box_wait(&pool->done, ++pool->n_jobs, pool->spins);
 }
 
 int sx_pool_processors(void) {

@@ -30,6 +30,7 @@ static bool make_engine(sx_run *run) {
   run->cpu = (sx_cpu){.kernels = sx_kernels(simd), .pool = sx_pool_new(n_threads), .memory = run->memory};
   run->engine = sx_cpu_backend_new(&run->cpu, &run->arena);
   run->backend = run->options.device ? run->options.device->backend : run->engine;
+  if (run->options.pin_threads) sx_pool_pin(run->cpu.pool);
   if (run->cpu.pool) return true;
   sx_error(&run->diags, SX_E_RUN_THREADS, (sx_span){0}, "%d threads could not be started", n_threads);
   return false;

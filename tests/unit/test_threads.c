@@ -1,5 +1,8 @@
-/* The pool: every index once, cuts at multiples of the grain, one partition for one number of threads,
- * and no processor time while idle. */
+/* The pool: every index once, cuts at multiples of the grain, whoever is late is helped, and no processor time while
+ * idle. */
+#define _GNU_SOURCE /* sched_getaffinity */
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -11,30 +14,24 @@ enum { MOST = 5000, MOST_THREADS = 16 };
 
 typedef struct trace {
   uint8_t visits[MOST];
-  int64_t begin[MOST_THREADS], end[MOST_THREADS];
-  int calls[MOST_THREADS];
+  int64_t grain, n;
+  atomic_int wrong; /* calls that are empty or not cut at the grain, or at once with another of their thread */
+  atomic_bool busy[MOST_THREADS];
 } trace;
 
 static void note(void *context, int64_t begin, int64_t end, int thread) {
   trace *seen = context;
-  seen->begin[thread] = begin;
-  seen->end[thread] = end;
-  seen->calls[thread]++;
+  bool cut = begin % seen->grain == 0 && (end % seen->grain == 0 || end == seen->n);
+  if (!cut || begin >= end || atomic_exchange(&seen->busy[thread], true)) atomic_fetch_add(&seen->wrong, 1);
   for (int64_t i = begin; i < end; i++) seen->visits[i]++;
+  atomic_store(&seen->busy[thread], false);
 }
 
-static void check_trace(const trace *seen, int64_t n, int64_t grain, int n_threads) {
-  for (int64_t i = 0; i < MOST; i++) assert_int_equal(seen->visits[i], i < n);
-  int64_t at = 0;
-  for (int p = 0; p < MOST_THREADS; p++) {
-    assert_true(seen->calls[p] <= (p < n_threads));
-    if (!seen->calls[p]) continue;
-    assert_int_equal(seen->begin[p], at);
-    assert_int_equal(seen->begin[p] % grain, 0);
-    assert_true(seen->end[p] > at);
-    at = seen->end[p];
-  }
-  assert_int_equal(at, n);
+static void check_run(sx_pool *pool, int64_t n, int64_t grain) {
+  trace seen = {.grain = grain, .n = n};
+  sx_pool_run(pool, n, grain, note, &seen);
+  assert_int_equal(atomic_load(&seen.wrong), 0);
+  for (int64_t i = 0; i < MOST; i++) assert_int_equal(seen.visits[i], i < n);
 }
 
 static void every_index_is_visited_once(void **state) {
@@ -47,34 +44,105 @@ static void every_index_is_visited_once(void **state) {
     assert_int_equal(sx_pool_threads(pool), threads[t]);
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
       for (size_t g = 0; g < sizeof grains / sizeof *grains; g++) {
-        trace first = {0}, second = {0};
-        sx_pool_run(pool, sizes[s], grains[g], note, &first);
-        check_trace(&first, sizes[s], grains[g], threads[t]);
-        sx_pool_run(pool, sizes[s], grains[g], note, &second);
-        assert_memory_equal(&first, &second, sizeof first);
+        for (int round = 0; round < 3; round++) check_run(pool, sizes[s], grains[g]);
       }
     sx_pool_free(pool);
   }
 }
 
-static void parts_are_even(void **state) {
+/* Of more grains than the pool counts. */
+static void note_ends(void *context, int64_t begin, int64_t end, int thread) {
+  int64_t *ends = context; /* indices seen; the last end */
+  (void)thread;
+  __atomic_fetch_add(&ends[0], end - begin, __ATOMIC_SEQ_CST);
+  if (end == INT64_MAX) __atomic_store_n(&ends[1], end, __ATOMIC_SEQ_CST);
+}
+
+static void any_number_of_grains(void **state) {
   (void)state;
   sx_pool *pool = sx_pool_new(3);
-  trace seen = {0};
-  sx_pool_run(pool, 1000, 100, note, &seen);
-  assert_int_equal(seen.end[0] - seen.begin[0], 400);
-  assert_int_equal(seen.end[1] - seen.begin[1], 300);
-  assert_int_equal(seen.end[2] - seen.begin[2], 300);
+  int64_t ends[2] = {0};
+  sx_pool_run(pool, INT64_MAX, 1, note_ends, ends);
+  assert_true(ends[0] == INT64_MAX && ends[1] == INT64_MAX);
+  sx_pool_free(pool);
+}
+
+/* The first unit that a worker takes waits until the caller has done all that the worker has not begun. */
+typedef struct lateness {
+  atomic_int done, late; /* units; of a worker */
+} lateness;
+
+static void be_late(void *context, int64_t begin, int64_t end, int thread) {
+  lateness *l = context;
+  struct timespec pause = {0, 100000};
+  if (thread) atomic_fetch_add(&l->late, (int)(end - begin));
+  for (int i = 0; thread && i < 20000 && atomic_load(&l->done) + atomic_load(&l->late) < 64; i++)
+    nanosleep(&pause, NULL);
+  atomic_fetch_add(&l->done, (int)(end - begin));
+}
+
+static void who_is_late_is_helped(void **state) {
+  (void)state;
+  sx_pool *pool = sx_pool_new(2);
+  for (int round = 0; round < 5; round++) {
+    lateness l = {0};
+    sx_pool_run(pool, 64, 1, be_late, &l);
+    assert_int_equal(atomic_load(&l.done), 64);
+    assert_true(atomic_load(&l.late) <= 16); /* half of its half */
+  }
   sx_pool_free(pool);
 }
 
 static void no_pool_is_one_thread(void **state) {
   (void)state;
-  trace seen = {0};
   assert_int_equal(sx_pool_threads(NULL), 1);
-  sx_pool_run(NULL, 100, 7, note, &seen);
-  check_trace(&seen, 100, 7, 1);
+  check_run(NULL, 100, 7);
   sx_pool_free(NULL);
+  assert_false(sx_pool_pin(NULL));
+}
+
+/* Workers go to processors that the process may use, one each; more workers than processors are left as they are. */
+typedef struct placing {
+  cpu_set_t of[MOST_THREADS];
+  atomic_int n_seen;
+  int n;
+} placing;
+
+static void note_place(void *context, int64_t begin, int64_t end, int thread) {
+  placing *p = context;
+  (void)begin, (void)end;
+  sched_getaffinity(0, sizeof p->of[thread], &p->of[thread]);
+  atomic_fetch_add(&p->n_seen, 1);
+  for (int i = 0; i < 5000000 && atomic_load(&p->n_seen) < p->n; i++) sched_yield();
+}
+
+static void workers_are_bound_within_the_mask(void **state) {
+  (void)state;
+  cpu_set_t allowed;
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  int n = CPU_COUNT(&allowed) < MOST_THREADS ? CPU_COUNT(&allowed) : MOST_THREADS;
+  sx_pool *pool = sx_pool_new(n), *crowd = sx_pool_new(CPU_COUNT(&allowed) + 1);
+  assert_true(sx_pool_pin(pool));
+  placing p = {.n = n};
+  sx_pool_run(pool, n, 1, note_place, &p);
+  assert_int_equal(atomic_load(&p.n_seen), n);
+  assert_true(CPU_EQUAL(&p.of[0], &allowed)); /* the caller stays free */
+  cpu_set_t taken, both;
+  size_t first = 0;
+  while (!CPU_ISSET(first, &allowed)) first++;
+  CPU_ZERO(&taken);
+  CPU_SET(first, &taken); /* the caller's */
+  for (int t = 1; t < n; t++) {
+    assert_int_equal(CPU_COUNT(&p.of[t]), 1);
+    CPU_AND(&both, &p.of[t], &allowed);
+    assert_int_equal(CPU_COUNT(&both), 1);
+    CPU_AND(&both, &p.of[t], &taken);
+    assert_int_equal(CPU_COUNT(&both), 0);
+    CPU_OR(&taken, &taken, &p.of[t]);
+  }
+  assert_false(sx_pool_pin(crowd));
+  sx_pool_free(pool);
+  sx_pool_free(crowd);
 }
 
 static void add_parts(void *context, int64_t begin, int64_t end, int thread) {
@@ -108,8 +176,7 @@ static void an_idle_pool_sleeps(void **state) {
   (void)state;
   int n_threads = sx_pool_processors();
   sx_pool *pool = sx_pool_new(n_threads < 2 ? 2 : n_threads);
-  trace seen = {0};
-  sx_pool_run(pool, 100, 1, note, &seen);
+  check_run(pool, 100, 1);
   struct timespec pause = {0, 200000000};
   int64_t before = processor_ns();
   nanosleep(&pause, NULL);
@@ -124,9 +191,14 @@ static void a_processor_is_counted(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_index_is_visited_once), cmocka_unit_test(parts_are_even),
-      cmocka_unit_test(no_pool_is_one_thread),       cmocka_unit_test(many_calls_in_a_row),
-      cmocka_unit_test(an_idle_pool_sleeps),         cmocka_unit_test(a_processor_is_counted),
+      cmocka_unit_test(every_index_is_visited_once),
+      cmocka_unit_test(any_number_of_grains),
+      cmocka_unit_test(who_is_late_is_helped),
+      cmocka_unit_test(no_pool_is_one_thread),
+      cmocka_unit_test(many_calls_in_a_row),
+      cmocka_unit_test(an_idle_pool_sleeps),
+      cmocka_unit_test(a_processor_is_counted),
+      cmocka_unit_test(workers_are_bound_within_the_mask),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

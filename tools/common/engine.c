@@ -57,6 +57,7 @@ int tool_engine_check(const tool_engine_settings *settings) {
 
 void tool_engine_options(sexp_run_options *options, const tool_engine_settings *settings, sexp_device *device) {
   options->threads = (int)(settings->threads > MOST_THREADS ? MOST_THREADS : settings->threads);
+  options->pin_threads = settings->pin;
   options->simd = settings->simd;
   options->device = device;
 }

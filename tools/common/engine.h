@@ -10,6 +10,7 @@ typedef struct tool_engine_settings {
   const char *devices; /* SEXPGPU_DEVICES; NULL: 0 */
   const char *simd;    /* SEXPGPU_SIMD; NULL: the best */
   int64_t threads;     /* --threads; 0: all */
+  bool pin;            /* SEXPGPU_PIN */
   bool patterns;       /* SEXPGPU_PATTERNS */
   bool portable;       /* --portable */
   double memory_gib;   /* SEXPGPU_MEMORY; 0: the device's own */

@@ -31,6 +31,7 @@ static int read_table(evaluate_settings *s, int argc, char **argv, tool_list *op
       {NULL, 0, NULL, "SEXPGPU_OPTIMIZE", TOOL_BOOLEAN, &s->optimize, NULL},
       {NULL, 0, NULL, "SEXPGPU_DEVICES", TOOL_TEXT, &s->engine.devices, NULL},
       {NULL, 0, NULL, "SEXPGPU_PATTERNS", TOOL_BOOLEAN, &s->engine.patterns, NULL},
+      {NULL, 0, NULL, "SEXPGPU_PIN", TOOL_BOOLEAN, &s->engine.pin, NULL},
       {NULL, 0, NULL, "SEXPGPU_MEMORY", TOOL_REAL, &s->engine.memory_gib, NULL},
       {NULL, 0, NULL, "SEXPGPU_SIMD", TOOL_TEXT, &s->engine.simd, NULL},
   };

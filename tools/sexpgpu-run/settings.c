@@ -43,6 +43,7 @@ static int read_table(run_settings *s, int argc, char **argv, tool_list *operand
       {NULL, 0, NULL, "SEXPGPU_OPTIMIZE", TOOL_BOOLEAN, &s->selection.optimize, NULL},
       {NULL, 0, NULL, "SEXPGPU_DEVICES", TOOL_TEXT, &s->engine.devices, NULL},
       {NULL, 0, NULL, "SEXPGPU_PATTERNS", TOOL_BOOLEAN, &s->engine.patterns, NULL},
+      {NULL, 0, NULL, "SEXPGPU_PIN", TOOL_BOOLEAN, &s->engine.pin, NULL},
       {NULL, 0, NULL, "SEXPGPU_SIMD", TOOL_TEXT, &s->engine.simd, NULL},
       {NULL, 0, NULL, "SEXPGPU_NODES", TOOL_LATER, NULL, "several nodes are not part of this version"},
       {NULL, 0, NULL, "SEXPGPU_NODE_RANK", TOOL_LATER, NULL, "several nodes are not part of this version"},
