@@ -56,8 +56,9 @@ static bool compile_unit(compiler *c, sx_unit *unit, const char *label, sx_graph
   if (!sx_graph_verify(graph, SX_STAGE_BUILT, &program->diags)) return false;
   for (int i = 0; i < N_PASSES; i++)
     if (!run_pass(c, unit, &passes[i])) return false;
-  sx_plan_options options = {.fuse = c->options->optimize, .reuse = c->options->optimize};
-  options.layout = c->options->optimize && is_engines(c, unit);
+  bool optimize = c->options->optimize;
+  sx_plan_options options = {.fuse = optimize, .reuse = optimize, .wait = optimize};
+  options.layout = optimize && is_engines(c, unit);
   unit->plan = sx_plan_make(unit->graph, &options, program->arena);
   SX_PUSH(program->arena, c->compiled->units, unit);
   return true;

@@ -213,9 +213,7 @@ static void run_tiles(working *w, int64_t first, int64_t end) {
   }
 }
 
-static int64_t n_tiles(const sx_group *group) {
-  return group->n ? group->n / group->piece * group->tiles_in_piece : 0;
-}
+static int64_t n_tiles(const sx_group *group) { return group->n ? group->n / group->piece * group->tiles_in_piece : 0; }
 
 /* The launch's work is a line along which the tiles of all groups lie; a tile belongs to whom its first unit does. */
 static void run_work(void *context, int64_t begin, int64_t end, int thread) {

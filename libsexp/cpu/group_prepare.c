@@ -6,13 +6,13 @@
 #include "group.h"
 
 enum {
-  TILE_BYTES = 1 << 14,  /* of all operands of a tile together */
-  ROWS_BYTES = 1 << 17,  /* the same of a tile of rows, which several steps walk */
-  SHORTEST_TILE = 256,   /* elements: shorter, the calls cost more than the cache saves */
-  LONGEST_TILE = 1024,   /* with calls or slots */
-  STREAMED_TILE = 4096,  /* of one chain, from memory to memory */
-  MOST_ROWS = 64,        /* of a tile */
-  TILE_MULTIPLE = 128    /* elements that kernels take at once, at most */
+  TILE_BYTES = 1 << 14, /* of all operands of a tile together */
+  ROWS_BYTES = 1 << 17, /* the same of a tile of rows, which several steps walk */
+  SHORTEST_TILE = 256,  /* elements: shorter, the calls cost more than the cache saves */
+  LONGEST_TILE = 1024,  /* with calls or slots */
+  STREAMED_TILE = 4096, /* of one chain, from memory to memory */
+  MOST_ROWS = 64,       /* of a tile */
+  TILE_MULTIPLE = 128   /* elements that kernels take at once, at most */
 };
 
 typedef struct preparing {

@@ -20,31 +20,12 @@
  *
  * Source: levels as in Kennedy and McKinley, "Maximizing loop parallelism and improving data locality via
  * loop fusion and distribution", 1993. */
-#include "plan_parts.h"
-
-/* What a group walks. */
-typedef struct extent {
-  int64_t width; /* elements of its widest nodes, and of what it reduces */
-  int64_t row;   /* 0: no rows */
-} extent;
-
-typedef struct fusion {
-  sx_planning *planning;
-  const sx_graph *graph;
-  uint32_t *parents;  /* per node: union-find of groups */
-  uint32_t *sizes;    /* per group at its representative: nodes */
-  extent *extents;    /* the same */
-  uint32_t *levels;   /* per node: of its task; of its root's for a view */
-  sx_id *sources;     /* per node: the member of a group whose value it is, itself, reshaped or stretched; or none */
-  int64_t *stretches; /* per node with a source: how often each element of it is repeated */
-  sx_id *readers;     /* per node: an ELEMENT node that reads it, the last one met */
-  uint32_t *users;    /* second walk, per node: the one group of its readers, NO_USER or MANY_USERS */
-} fusion;
+#include "fuse.h"
 
 #define NO_USER UINT32_MAX
 #define MANY_USERS (UINT32_MAX - 1)
 
-static uint32_t group_of(fusion *f, sx_id id) {
+uint32_t sx_fusion_group(sx_fusion *f, sx_id id) {
   while (f->parents[id] != id) {
     f->parents[id] = f->parents[f->parents[id]];
     id = f->parents[id];
@@ -52,25 +33,17 @@ static uint32_t group_of(fusion *f, sx_id id) {
   return id;
 }
 
-static bool is_element(const fusion *f, sx_id id) { return f->planning->roles[id] == SX_ROLE_ELEMENT; }
-static bool is_member(const fusion *f, sx_id id) { return is_element(f, id) || f->planning->roles[id] == SX_ROLE_ROWS; }
+static int64_t elements(const sx_fusion *f, sx_id id) { return sx_node_elements(sx_node_at(f->graph, id)); }
 
-/* Goes into the group that reads it, in the second walk. */
-static bool is_again(const fusion *f, sx_id id) {
-  return f->planning->options->again && f->planning->options->again[id];
-}
-
-static int64_t elements(const fusion *f, sx_id id) { return sx_node_elements(sx_node_at(f->graph, id)); }
-
-static bool is_chained(const fusion *f, const sx_node *node) {
+static bool is_chained(const sx_fusion *f, const sx_node *node) {
   return sx_chain_can(node->op, sx_node_at(f->graph, node->inputs[node->op == SX_OP_WHERE])->dtype, node->dtype);
 }
 
 /* ---- joining ------------------------------------------------------------------------------------- */
 
 /* The representative is the lowest node, so that groups are numbered as they come. */
-static void join(fusion *f, sx_id a, sx_id b, extent both) {
-  uint32_t low = group_of(f, a), high = group_of(f, b);
+void sx_fusion_join(sx_fusion *f, sx_id a, sx_id b, sx_extent both) {
+  uint32_t low = sx_fusion_group(f, a), high = sx_fusion_group(f, b);
   if (low > high) {
     uint32_t swap = low;
     low = high;
@@ -83,14 +56,14 @@ static void join(fusion *f, sx_id a, sx_id b, extent both) {
 }
 
 /* Whether what walks one extent has a place in a group of the other: as wide, or of one element a row. */
-static bool is_within(extent part, extent whole) {
+static bool is_within(sx_extent part, sx_extent whole) {
   if (part.width == whole.width) return !part.row || part.row == whole.row;
   return !part.row && whole.row && part.width * whole.row == whole.width;
 }
 
 /* The extent of both together; false: there is none. */
-static bool unite(extent *both, extent other) {
-  extent whole = both->width >= other.width ? *both : other;
+bool sx_fusion_unite(sx_extent *both, sx_extent other) {
+  sx_extent whole = both->width >= other.width ? *both : other;
   if (!whole.row) whole.row = both->row ? both->row : other.row;
   if (!is_within(*both, whole) || !is_within(other, whole)) return false;
   *both = whole;
@@ -98,7 +71,7 @@ static bool unite(extent *both, extent other) {
 }
 
 /* Rows lie along memory: others are reduced faster by columns. */
-static bool reduces_rows(const fusion *f, sx_id id) {
+static bool reduces_rows(const sx_fusion *f, sx_id id) {
   if (!sx_reduced_row(f->graph, id)) return false;
   sx_id input = sx_node_at(f->graph, id)->inputs[0];
   const sx_node *from = sx_node_at(f->graph, input);
@@ -106,13 +79,13 @@ static bool reduces_rows(const fusion *f, sx_id id) {
 }
 
 /* What a node alone walks. */
-static extent own_extent(const fusion *f, sx_id id) {
+static sx_extent own_extent(const sx_fusion *f, sx_id id) {
   const sx_node *node = sx_node_at(f->graph, id);
-  if (is_element(f, id)) return (extent){.width = elements(f, id)};
-  return (extent){.width = elements(f, node->inputs[0]), .row = sx_reduced_row(f->graph, id)};
+  if (sx_is_element(f, id)) return (sx_extent){.width = elements(f, id)};
+  return (sx_extent){.width = elements(f, node->inputs[0]), .row = sx_reduced_row(f->graph, id)};
 }
 
-static uint32_t highest_level(const fusion *f, const sx_node *node) {
+static uint32_t highest_level(const sx_fusion *f, const sx_node *node) {
   uint32_t level = 0;
   for (uint32_t i = 0; i < node->n_inputs; i++)
     if (f->levels[node->inputs[i]] > level) level = f->levels[node->inputs[i]];
@@ -120,19 +93,19 @@ static uint32_t highest_level(const fusion *f, const sx_node *node) {
 }
 
 /* Whether the node may join all its inputs of the level; if so it does. */
-static bool join_inputs(fusion *f, sx_id id, uint32_t level) {
+static bool join_inputs(sx_fusion *f, sx_id id, uint32_t level) {
   const sx_node *node = sx_node_at(f->graph, id);
   uint32_t groups[3], n_groups = 0, size = 1;
-  extent all = own_extent(f, id);
+  sx_extent all = own_extent(f, id);
   for (uint32_t i = 0; i < node->n_inputs; i++) {
     sx_id input = node->inputs[i], source = f->sources[input];
     if (f->levels[input] != level) continue;
-    if (source == SX_NO_NODE || is_again(f, source)) return false;
+    if (source == SX_NO_NODE || sx_is_again(f, source)) return false;
     int64_t stretch = f->stretches[input];
-    if (stretch > 1 && !(is_element(f, id) && is_chained(f, node))) return false;
-    if (stretch > 1 && !unite(&all, (extent){elements(f, input), stretch})) return false;
-    uint32_t group = group_of(f, source), seen = 0;
-    if (!unite(&all, f->extents[group])) return false;
+    if (stretch > 1 && !(sx_is_element(f, id) && is_chained(f, node))) return false;
+    if (stretch > 1 && !sx_fusion_unite(&all, (sx_extent){elements(f, input), stretch})) return false;
+    uint32_t group = sx_fusion_group(f, source), seen = 0;
+    if (!sx_fusion_unite(&all, f->extents[group])) return false;
     while (seen < n_groups && groups[seen] != group) seen++;
     if (seen < n_groups) continue;
     groups[n_groups++] = group;
@@ -142,32 +115,36 @@ static bool join_inputs(fusion *f, sx_id id, uint32_t level) {
   for (uint32_t i = 0; i < n_groups; i++)
     if (!is_within(f->extents[groups[i]], all)) return false;
   f->levels[id] = level;
-  for (uint32_t i = 0; i < n_groups; i++) join(f, id, groups[i], all);
+  for (uint32_t i = 0; i < n_groups; i++) sx_fusion_join(f, id, groups[i], all);
   return true;
 }
 
-static bool is_known(const fusion *f, sx_id id) {
-  sx_op op = sx_node_at(f->graph, f->planning->roots[id])->op;
-  return op == SX_OP_CONST || op == SX_OP_IOTA;
+/* Reading it once rather than twice gains nothing. Where groups may wait, one number is such an input: who joins for
+ * its sake takes the room of those that would. */
+static bool is_cheap(const sx_fusion *f, sx_id id) {
+  const sx_node *root = sx_node_at(f->graph, f->planning->roots[id]);
+  if (f->planning->options->wait && sx_node_elements(root) == 1) return true;
+  return root->op == SX_OP_CONST || root->op == SX_OP_IOTA;
 }
 
-static void join_reader(fusion *f, sx_id id) {
+static void join_reader(sx_fusion *f, sx_id id) {
   const sx_node *node = sx_node_at(f->graph, id);
   for (uint32_t i = 0; i < node->n_inputs; i++) {
     sx_id reader = f->readers[node->inputs[i]];
-    if (reader == SX_NO_NODE || is_known(f, node->inputs[i])) continue;
+    if (reader == SX_NO_NODE || is_cheap(f, node->inputs[i])) continue;
     if (f->levels[reader] != f->levels[id]) continue;
-    uint32_t group = group_of(f, reader);
-    if (group == group_of(f, id) || f->sizes[group] + f->sizes[group_of(f, id)] > SX_GROUP_NODES) continue;
-    extent both = f->extents[group_of(f, id)];
-    if (unite(&both, f->extents[group])) join(f, id, group, both);
+    uint32_t group = sx_fusion_group(f, reader);
+    if (group == sx_fusion_group(f, id) || f->sizes[group] + f->sizes[sx_fusion_group(f, id)] > SX_GROUP_NODES)
+      continue;
+    sx_extent both = f->extents[sx_fusion_group(f, id)];
+    if (sx_fusion_unite(&both, f->extents[group])) sx_fusion_join(f, id, group, both);
   }
 }
 
-static void place_member(fusion *f, sx_id id) {
+static void place_member(sx_fusion *f, sx_id id) {
   const sx_node *node = sx_node_at(f->graph, id);
   uint32_t level = highest_level(f, node);
-  if (is_again(f, id)) {
+  if (sx_is_again(f, id)) {
     f->levels[id] = level; /* below that of its reader, which joins no group of this level */
     return;
   }
@@ -179,9 +156,9 @@ static void place_member(fusion *f, sx_id id) {
 }
 
 /* A view that puts its input's elements in their places, or repeats each of them, is as good as its input. */
-static void find_source(fusion *f, sx_id id) {
+static void find_source(sx_fusion *f, sx_id id) {
   const sx_node *node = sx_node_at(f->graph, id);
-  f->sources[id] = is_member(f, id) ? id : SX_NO_NODE;
+  f->sources[id] = sx_is_member(f, id) ? id : SX_NO_NODE;
   f->stretches[id] = 1;
   if (f->planning->roles[id] != SX_ROLE_VIEW) return;
   sx_id input = node->inputs[0];
@@ -197,7 +174,7 @@ static void find_source(fusion *f, sx_id id) {
   }
 }
 
-static void first_walk(fusion *f) {
+static void first_walk(sx_fusion *f) {
   for (sx_id id = 0; id < f->graph->nodes.n; id++) {
     const sx_node *node = sx_node_at(f->graph, id);
     switch ((sx_role)f->planning->roles[id]) {
@@ -219,20 +196,20 @@ static void first_walk(fusion *f) {
   }
 }
 
-static void add_user(fusion *f, sx_id id, uint32_t group) {
+static void add_user(sx_fusion *f, sx_id id, uint32_t group) {
   if (f->users[id] == NO_USER)
     f->users[id] = group;
   else if (f->users[id] != group)
     f->users[id] = MANY_USERS;
 }
 
-static int64_t value_bytes(const fusion *f, sx_id id) {
+static int64_t value_bytes(const sx_fusion *f, sx_id id) {
   const sx_node *node = sx_node_at(f->graph, id);
   return sx_node_elements(node) * (int64_t)sx_dtype_bytes(node->dtype);
 }
 
 /* Bytes that would be stored, or kept until group `to` runs, were `id` evaluated there. */
-static int64_t moving_cost(fusion *f, sx_id id, uint32_t to) {
+static int64_t moving_cost(sx_fusion *f, sx_id id, uint32_t to) {
   const sx_node *node = sx_node_at(f->graph, id);
   int64_t cost = 0;
   for (uint32_t i = 0; i < node->n_inputs; i++) {
@@ -244,11 +221,11 @@ static int64_t moving_cost(fusion *f, sx_id id, uint32_t to) {
   return cost;
 }
 
-static void try_move(fusion *f, sx_id id) {
+static void try_move(sx_fusion *f, sx_id id) {
   uint32_t from = f->planning->groups[id], to = f->users[id];
   if (to == from || to == NO_USER || to == MANY_USERS || f->sizes[to] >= SX_GROUP_NODES) return;
-  if (!is_within((extent){.width = elements(f, id)}, f->extents[to])) return;
-  int64_t cost = is_again(f, id) ? 0 : moving_cost(f, id, to);
+  if (!is_within((sx_extent){.width = elements(f, id)}, f->extents[to])) return;
+  int64_t cost = sx_is_again(f, id) ? 0 : moving_cost(f, id, to);
   if (cost && cost >= value_bytes(f, id)) return;
   f->planning->groups[id] = to;
   f->sizes[to]++;
@@ -256,32 +233,32 @@ static void try_move(fusion *f, sx_id id) {
 }
 
 /* Whether who reads the view may have its source in its group. */
-static bool is_passed_on(const fusion *f, sx_id id) {
+static bool is_passed_on(const sx_fusion *f, sx_id id) {
   uint32_t user = f->users[id];
   if (!f->planning->options->fuse || user == MANY_USERS) return false;
   return f->stretches[id] == 1 || f->extents[user].row == f->stretches[id];
 }
 
-static void second_walk(fusion *f) {
+static void second_walk(sx_fusion *f) {
   for (sx_id id = 0; id < f->graph->nodes.n; id++) f->users[id] = NO_USER;
   for (size_t i = 0; i < f->graph->outputs.n; i++) f->users[f->graph->outputs.items[i].node] = MANY_USERS;
   for (sx_id id = (sx_id)f->graph->nodes.n; id-- > 0;) {
     const sx_node *node = sx_node_at(f->graph, id);
-    if (is_element(f, id) && f->planning->options->fuse) try_move(f, id);
+    if (sx_is_element(f, id) && f->planning->options->fuse) try_move(f, id);
     uint32_t user = MANY_USERS;
-    if (is_member(f, id))
+    if (sx_is_member(f, id))
       user = f->planning->groups[id];
     else if (f->sources[id] != SX_NO_NODE && f->users[id] != NO_USER && is_passed_on(f, id))
       user = f->users[id];
     for (uint32_t i = 0; i < node->n_inputs; i++) {
-      bool refused = f->stretches[node->inputs[i]] > 1 && is_element(f, id) && !is_chained(f, node);
+      bool refused = f->stretches[node->inputs[i]] > 1 && sx_is_element(f, id) && !is_chained(f, node);
       add_user(f, node->inputs[i], refused ? MANY_USERS : user);
     }
   }
 }
 
 /* A sum alone is a task of its own: its kernel reads any strides. Extremes are found faster in registers. */
-static void settle_roles(fusion *f) {
+static void settle_roles(sx_fusion *f) {
   for (sx_id id = 0; id < f->graph->nodes.n; id++) {
     if (f->planning->roles[id] != SX_ROLE_ROWS) continue;
     bool alone = f->sizes[f->planning->groups[id]] == 1 && sx_node_at(f->graph, id)->op == SX_OP_SUM;
@@ -291,10 +268,10 @@ static void settle_roles(fusion *f) {
 
 void sx_plan_fuse(sx_planning *planning) {
   size_t n = planning->graph->nodes.n;
-  fusion f = {.planning = planning, .graph = planning->graph};
+  sx_fusion f = {.planning = planning, .graph = planning->graph};
   f.parents = SX_NEW_N(planning->arena, uint32_t, n);
   f.sizes = SX_NEW_N(planning->arena, uint32_t, n);
-  f.extents = SX_NEW_N(planning->arena, extent, n);
+  f.extents = SX_NEW_N(planning->arena, sx_extent, n);
   f.levels = SX_NEW_N(planning->arena, uint32_t, n);
   f.sources = SX_NEW_N(planning->arena, sx_id, n);
   f.stretches = SX_NEW_N(planning->arena, int64_t, n);
@@ -305,15 +282,16 @@ void sx_plan_fuse(sx_planning *planning) {
     f.parents[id] = id;
     f.sizes[id] = 1;
     f.readers[id] = SX_NO_NODE;
-    if (is_member(&f, id)) f.extents[id] = own_extent(&f, id);
+    if (sx_is_member(&f, id)) f.extents[id] = own_extent(&f, id);
     find_source(&f, id);
   }
   if (planning->options->fuse) first_walk(&f);
-  for (sx_id id = 0; id < n; id++) planning->groups[id] = group_of(&f, id);
+  if (planning->options->wait) sx_fusion_wait(&f);
+  for (sx_id id = 0; id < n; id++) planning->groups[id] = sx_fusion_group(&f, id);
   second_walk(&f);
   settle_roles(&f);
   for (sx_id id = 0; id < n; id++) {
     planning->rows[id] = f.extents[id].row;
-    planning->stored[id] = is_element(&f, id) && f.users[id] != planning->groups[id];
+    planning->stored[id] = sx_is_element(&f, id) && f.users[id] != planning->groups[id];
   }
 }

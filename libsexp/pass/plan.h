@@ -69,7 +69,9 @@ typedef struct sx_plan_options {
   /* Per node of the graph: an ELEMENT node that is evaluated in the group that reads it, whatever that reads instead
    * (recompute.h); NULL: none. */
   const bool *again;
-  bool layout; /* products may be laid out as their transpositions (layout.c): who executes writes them by their views */
+  /* Products may be laid out as their transpositions (layout.c): who executes writes them by their views. */
+  bool layout;
+  bool wait; /* groups may wait for the group that reads them (wait.c) */
 } sx_plan_options;
 
 /* Plans a READY graph. Everything is in the arena. Never fails but for memory. */

@@ -48,6 +48,11 @@ sx_plan *planned_plan(planned *p, bool fuse, bool reuse) {
   return sx_plan_make(p->graph, &(sx_plan_options){.fuse = fuse, .reuse = reuse}, &p->arena);
 }
 
+sx_plan *planned_engine_plan(planned *p, bool fuse, bool reuse) {
+  const sx_plan_options options = {.fuse = fuse, .reuse = reuse, .layout = fuse, .wait = fuse};
+  return sx_plan_make(p->graph, &options, &p->arena);
+}
+
 const char *planned_print(planned *p, bool fuse, bool reuse) {
   sx_text text;
   sx_text_init(&text, &p->arena);

@@ -17,6 +17,8 @@ planned *planned_random(uint64_t seed, int n_nodes);
 void planned_free(planned *planned);
 
 sx_plan *planned_plan(planned *planned, bool fuse, bool reuse);
+/* With what the CPU engine alone asks for, where groups are made. */
+sx_plan *planned_engine_plan(planned *planned, bool fuse, bool reuse);
 /* Text of the plan. */
 const char *planned_print(planned *planned, bool fuse, bool reuse);
 

@@ -48,10 +48,7 @@ typedef struct way {
   int threads;
 } way;
 
-/* The engine's plans: what only it asks for comes with fusion. */
-static const sx_plan *plan_in(planned *p, way w) {
-  return sx_plan_make(p->graph, &(sx_plan_options){.fuse = w.fuse, .reuse = w.reuse, .layout = w.fuse}, &p->arena);
-}
+static const sx_plan *plan_in(planned *p, way w) { return planned_engine_plan(p, w.fuse, w.reuse); }
 
 static bool run_in(planned *p, const sx_plan *plan, way w, outside *o, sx_stopped *why) {
   sx_pool *pool = sx_pool_new(w.threads);

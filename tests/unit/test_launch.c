@@ -93,7 +93,7 @@ static void tasks_of_a_launch_are_apart(void **state) {
   int n_joined = 0;
   for (uint64_t seed = 0; seed < 300; seed++) {
     planned *p = planned_random(seed, 20 + (int)(seed % 8) * 40);
-    const sx_plan *plan = planned_plan(p, seed % 3 > 0, true);
+    const sx_plan *plan = planned_engine_plan(p, seed % 3 > 0, true);
     const uint32_t *counts = sx_launches(plan, &p->arena);
     for (uint32_t t = 0; t < plan->tasks.n; t += counts[t]) {
       assert_in_range(counts[t], 1, plan->tasks.n - t);

@@ -343,6 +343,30 @@ static void order_keeps_memory_low(void **state) {
   planned_free(p);
 }
 
+/* An update: what is wanted outside waits for who reads it, so that it is not read back; unless something reads it
+ * before, or keeping what it needs would cost memory. */
+static void groups_wait_for_their_readers(void **state) {
+  (void)state;
+  planned *p = planned_text(
+      "graph \"g\"\n"
+      "%0 = param {path \"w\"} : f32 [40]\n%1 = input {name \"g\"} : f32 [40]\n"
+      "%2 = state {path \"m\"} : f32 [40]\n%3 = param {path \"c\"} : f32 []\n"
+      "%4 = exp %3 : f32 []\n%5 = broadcast %4 : f32 [40]\n"
+      "%6 = add %2 %1 : f32 [40]\n%7 = mul %6 %5 : f32 [40]\n%8 = sub %0 %7 : f32 [40]\n"
+      "%9 = param {path \"v\"} : f32 [40000]\n%10 = neg %9 : f32 [40000]\n%11 = cumsum %10 {axis 0, reverse 0} : f32 "
+      "[40000]\n"
+      "%12 = broadcast %4 : f32 [40000]\n%13 = mul %10 %12 : f32 [40000]\n%14 = add %13 %11 : f32 [40000]\n"
+      "output \"m\" %6\noutput \"w\" %8\noutput \"n\" %10\noutput \"v\" %14\n");
+  sx_text text;
+  sx_text_init(&text, &p->arena);
+  sx_plan_print(&text, planned_engine_plan(p, true, true));
+  const char *plan = sx_text_get(&text);
+  assert_non_null(strstr(plan, "element [40]  %6 = add %2 %1 -> b5  %7 = mul %6 %5  %8 = sub %0 %7 -> b6\n"));
+  assert_non_null(strstr(plan, "element [40000]  %10 = neg %9 -> b"));
+  assert_non_null(strstr(plan, "element [40000]  %13 = mul %10 %12 -> b"));
+  planned_free(p);
+}
+
 /* ---- random graphs ------------------------------------------------------------------------------- */
 
 static bool is_written(const sx_plan *plan, const sx_task *task, uint32_t i) {
@@ -432,6 +456,7 @@ static void rules_hold_for_random_graphs(void **state) {
     for (int fuse = 0; fuse < 2; fuse++) {
       sx_plan *plan = planned_plan(p, fuse, seed % 2);
       check_rules(plan, fuse);
+      check_rules(planned_engine_plan(p, fuse, seed % 2), fuse);
       n_tasks[fuse] += plan->tasks.n;
     }
     planned_free(p);
@@ -524,6 +549,7 @@ int main(void) {
       cmocka_unit_test(outputs_are_written_in_place_where_they_can),
       cmocka_unit_test(outputs_take_the_place_of_what_is_read_no_more),
       cmocka_unit_test(order_keeps_memory_low),
+      cmocka_unit_test(groups_wait_for_their_readers),
       cmocka_unit_test(rules_hold_for_random_graphs),
       cmocka_unit_test(plans_repeat),
       cmocka_unit_test(cost_is_linear),
