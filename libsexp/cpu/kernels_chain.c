@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "chain.h"
-#include "level.h"
+#include "vector_math.h"
 
 typedef float lanes __attribute__((vector_size(SX_LANES * 4)));
 typedef int32_t ints __attribute__((vector_size(SX_LANES * 4)));
@@ -155,45 +155,56 @@ UNARY(inverted, ~(ints)x)
 UNARY(bool_from_float, x != 0.0f)
 UNARY(float_from_bool, (ints)x &(ints)spread(1.0f))
 
-/* By the element functions of kernels/math.h, whose loops compilers vectorize. */
-#define FUNCTION(name, function)                                                   \
-  HANDLER(name) {                                                                  \
-    float x[BLOCK];                                                                \
-    EACH(PUT, x)                                                                   \
-    for (int i = 0; i < BLOCK; i += SX_BLOCK)                                      \
-      SX_VECTOR_LOOP for (int j = i; j < i + SX_BLOCK; j++) x[j] = function(x[j]); \
-    EACH(GET, x)                                                                   \
-    NEXT;                                                                          \
+/* By the functions of vector_math.h, or where those may be wrong by the ones of kernels/math.h, in loops that compilers
+ * vectorize. */
+#define FUNCTION(name, function)                                             \
+  HANDLER(name) {                                                            \
+    float x[BLOCK], y[BLOCK];                                                \
+    EACH(PUT, x)                                                             \
+    if (!SX_TRY(function, y, x, BLOCK)) SX_EACH_EXACT(function, y, x, BLOCK) \
+    EACH(GET, y)                                                             \
+    NEXT;                                                                    \
   }
 
-/* The form without a table serves |x| < SX_TRIG_SMALL; the rare other elements are done anew. */
-#define TRIGONOMETRIC(name, small, any)                                                           \
-  HANDLER(name) {                                                                                 \
-    float x[BLOCK], y[BLOCK];                                                                     \
-    EACH(PUT, x)                                                                                  \
-    for (int i = 0; i < BLOCK; i += SX_BLOCK)                                                     \
-      SX_VECTOR_LOOP for (int j = i; j < i + SX_BLOCK; j++) y[j] = small(x[j]);                   \
-    for (int j = 0; j < BLOCK; j++)                                                               \
-      if (!(sx_from_bits_f32(sx_bits_f32(x[j]) & 0x7fffffffu) < SX_TRIG_SMALL)) y[j] = any(x[j]); \
-    EACH(GET, y)                                                                                  \
-    NEXT;                                                                                         \
+/* These only by the latter. */
+#define EXACT(name, function)            \
+  HANDLER(name) {                        \
+    float x[BLOCK];                      \
+    EACH(PUT, x)                         \
+    SX_EACH_EXACT(function, x, x, BLOCK) \
+    EACH(GET, x)                         \
+    NEXT;                                \
   }
 
-FUNCTION(signs, sx_sign_f32)
-FUNCTION(exponential, sx_exp_f32)
-FUNCTION(exponential2, sx_exp2_f32)
-FUNCTION(exponential_less_1, sx_expm1_f32)
-FUNCTION(logarithm, sx_log_f32)
-FUNCTION(logarithm2, sx_log2_f32)
-FUNCTION(logarithm_1p, sx_log1p_f32)
-FUNCTION(tangent_h, sx_tanh_f32)
-FUNCTION(error_function, sx_erf_f32)
-FUNCTION(down, sx_floor_f32)
-FUNCTION(up, sx_ceil_f32)
-FUNCTION(nearest, sx_round_f32)
-TRIGONOMETRIC(sine, sx_sin_small_f32, sx_sin_f32)
-TRIGONOMETRIC(cosine, sx_cos_small_f32, sx_cos_f32)
-TRIGONOMETRIC(tangent, sx_tan_small_f32, sx_tan_f32)
+/* The exact form without a table serves |x| < SX_TRIG_SMALL; the rare other elements are done anew. */
+#define TRIGONOMETRIC(name, small, any)                                                                        \
+  HANDLER(name) {                                                                                              \
+    float x[BLOCK], y[BLOCK];                                                                                  \
+    EACH(PUT, x)                                                                                               \
+    if (!SX_TRY(any, y, x, BLOCK)) {                                                                           \
+      SX_EACH_EXACT(small, y, x, BLOCK)                                                                        \
+      for (int j = 0; j < BLOCK; j++)                                                                          \
+        if (!(sx_from_bits_f32(sx_bits_f32(x[j]) & 0x7fffffffu) < SX_TRIG_SMALL)) y[j] = sx_##any##_f32(x[j]); \
+    }                                                                                                          \
+    EACH(GET, y)                                                                                               \
+    NEXT;                                                                                                      \
+  }
+
+EXACT(signs, sign)
+FUNCTION(exponential, exp)
+FUNCTION(exponential2, exp2)
+FUNCTION(exponential_less_1, expm1)
+FUNCTION(logarithm, log)
+FUNCTION(logarithm2, log2)
+FUNCTION(logarithm_1p, log1p)
+FUNCTION(tangent_h, tanh)
+EXACT(error_function, erf)
+EXACT(down, floor)
+EXACT(up, ceil)
+EXACT(nearest, round)
+TRIGONOMETRIC(sine, sin_small, sin)
+TRIGONOMETRIC(cosine, cos_small, cos)
+TRIGONOMETRIC(tangent, tan_small, tan)
 
 /* ---- memory -------------------------------------------------------------------------------------- */
 

@@ -1,8 +1,8 @@
 /* Element operations over contiguous tiles. f32, i32 and u8 (which bools are) have loops of their own;
  * bf16 and f16 are widened into a buffer, computed in f32 and narrowed. What has no loop here (division
  * and modulo that branch) is left to the reference. */
-#include "level.h"
 #include "reference.h"
+#include "vector_math.h"
 
 /* A loop takes n, a multiple of SX_BLOCK. */
 typedef void loop(void *out, const void *const *in, int64_t n);
@@ -45,36 +45,52 @@ typedef void loop(void *out, const void *const *in, int64_t n);
     }                                                                          \
   }
 
-/* Of the table-free form that serves |x| < SX_TRIG_SMALL; the rare other elements are done anew. */
-#define TRIGONOMETRIC(name, small, any)                                          \
-  static void name(void *out, const void *const *in, int64_t n) {                \
-    for (int64_t k = 0; k < n; k += SX_BLOCK) {                                  \
-      float *o = (float *)out + k, x[SX_BLOCK];                                  \
-      memcpy(x, (const float *)in[0] + k, sizeof x);                             \
-      SX_VECTOR_LOOP for (int j = 0; j < SX_BLOCK; j++) o[j] = small(x[j]);      \
-      uint32_t large = 0;                                                        \
-      SX_VECTOR_LOOP for (int j = 0; j < SX_BLOCK; j++) large |= is_large(x[j]); \
-      if (!large) continue;                                                      \
-      for (int j = 0; j < SX_BLOCK; j++)                                         \
-        if (is_large(x[j])) o[j] = any(x[j]);                                    \
-    }                                                                            \
+enum { TRIED = 128 }; /* elements that vector_math.h tries together */
+
+/* Where an element may be wrong, the exact functions do the piece anew. */
+#define FUNCTION(name)                                                  \
+  static void name##_f32(void *out, const void *const *in, int64_t n) { \
+    for (int64_t k = 0; k < n; k += TRIED) {                            \
+      int64_t count = sx_min_i64(TRIED, n - k);                         \
+      float *o = (float *)out + k, y[TRIED];                            \
+      const float *x = (const float *)in[0] + k;                        \
+      if (SX_TRY(name, y, x, count))                                    \
+        memcpy(o, y, (size_t)count * sizeof *o);                        \
+      else                                                              \
+        SX_EACH_EXACT(name, o, x, count)                                \
+    }                                                                   \
   }
 
-SX_INLINE uint32_t is_large(float x) { return (sx_bits_f32(x) & 0x7fffffffu) >= sx_bits_f32(SX_TRIG_SMALL); }
+/* The exact form without a table serves |x| < SX_TRIG_SMALL; the rare other elements are done anew. */
+#define TRIGONOMETRIC(name)                                             \
+  static void name##_f32(void *out, const void *const *in, int64_t n) { \
+    for (int64_t k = 0; k < n; k += SX_BLOCK) {                         \
+      float *o = (float *)out + k, x[SX_BLOCK], y[SX_BLOCK];            \
+      memcpy(x, (const float *)in[0] + k, sizeof x);                    \
+      if (!SX_TRY(name, y, x, SX_BLOCK)) {                              \
+        SX_EACH_EXACT(name##_small, y, x, SX_BLOCK)                     \
+        for (int j = 0; j < SX_BLOCK; j++)                              \
+          if (is_large(x[j])) y[j] = sx_##name##_f32(x[j]);             \
+      }                                                                 \
+      memcpy(o, y, sizeof y);                                           \
+    }                                                                   \
+  }
+
+SX_INLINE bool is_large(float x) { return (sx_bits_f32(x) & 0x7fffffffu) >= sx_bits_f32(SX_TRIG_SMALL); }
 
 UNARY(neg_f32, float, float, -x)
 UNARY(abs_f32, float, float, sx_from_bits_f32(sx_bits_f32(x) & 0x7fffffffu))
 UNARY(sign_f32, float, float, sx_sign_f32(x))
-UNARY(exp_f32, float, float, sx_exp_f32(x))
-UNARY(exp2_f32, float, float, sx_exp2_f32(x))
-UNARY(expm1_f32, float, float, sx_expm1_f32(x))
-UNARY(log_f32, float, float, sx_log_f32(x))
-UNARY(log2_f32, float, float, sx_log2_f32(x))
-UNARY(log1p_f32, float, float, sx_log1p_f32(x))
-TRIGONOMETRIC(sin_f32, sx_sin_small_f32, sx_sin_f32)
-TRIGONOMETRIC(cos_f32, sx_cos_small_f32, sx_cos_f32)
-TRIGONOMETRIC(tan_f32, sx_tan_small_f32, sx_tan_f32)
-UNARY(tanh_f32, float, float, sx_tanh_f32(x))
+FUNCTION(exp)
+FUNCTION(exp2)
+FUNCTION(expm1)
+FUNCTION(log)
+FUNCTION(log2)
+FUNCTION(log1p)
+TRIGONOMETRIC(sin)
+TRIGONOMETRIC(cos)
+TRIGONOMETRIC(tan)
+FUNCTION(tanh)
 UNARY(erf_f32, float, float, sx_erf_f32(x))
 UNARY(floor_f32, float, float, sx_floor_f32(x))
 UNARY(ceil_f32, float, float, sx_ceil_f32(x))

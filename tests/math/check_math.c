@@ -1,5 +1,6 @@
 /* Walks every f32 input of each one-argument function of kernels/math.h and
- * fails on any result that is not the correctly rounded one.
+ * fails on any result that is not the correctly rounded one, and on any that
+ * the kernels of a SIMD level of this machine give otherwise.
  *
  *   check_math [--sample N] [--near] [NAME...]
  *
@@ -18,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../libsexp/cpu/kernel.h"
 #include "oracle.h"
 
 #define CHUNK 4096u
@@ -28,6 +30,7 @@ struct walk {
   const struct sx_oracle *function;
   uint64_t stride;
   int list_near;
+  sx_op op; /* SX_N_OPS: no operation is this function */
   uint64_t n_inputs;
   atomic_uint_fast64_t next;
   atomic_uint_fast64_t n_misrounded;
@@ -40,10 +43,23 @@ static double now_s(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void report(struct walk *walk, float x, float got, uint32_t right) {
+static void report(struct walk *walk, const char *by, float x, float got, uint32_t right) {
   if (atomic_fetch_add(&walk->n_misrounded, 1) < MAX_LISTED)
-    printf("  %s(%a = 0x%08x) gave 0x%08x, right is 0x%08x\n", walk->function->name, (double)x, sx_bits_f32(x),
+    printf("  %s%s(%a = 0x%08x) gave 0x%08x, right is 0x%08x\n", walk->function->name, by, (double)x, sx_bits_f32(x),
            sx_bits_f32(got), right);
+}
+
+static void check_levels(struct walk *walk, const float *in, const float *right, size_t n) {
+  float out[CHUNK];
+  for (sx_simd simd = SX_SIMD_SCALAR; simd < SX_N_SIMD && walk->op != SX_N_OPS; simd++) {
+    if (!sx_simd_available(simd)) continue;
+    sx_kernels(simd)->element(walk->op, SX_F32, SX_F32, out, (const void *const[]){in}, (int64_t)n);
+    if (memcmp(out, right, n * sizeof *out) == 0) continue;
+    char by[32];
+    snprintf(by, sizeof by, " at %s", sx_simd_name(simd));
+    for (size_t i = 0; i < n; i++)
+      if (sx_bits_f32(out[i]) != sx_bits_f32(right[i])) report(walk, by, in[i], out[i], sx_bits_f32(right[i]));
+  }
 }
 
 static void walk_chunk(struct walk *walk, uint64_t first, mpfr_t scratch[2]) {
@@ -51,13 +67,14 @@ static void walk_chunk(struct walk *walk, uint64_t first, mpfr_t scratch[2]) {
   size_t n = (size_t)(walk->n_inputs - first < CHUNK ? walk->n_inputs - first : CHUNK);
   for (size_t i = 0; i < n; i++) in[i] = sx_from_bits_f32((uint32_t)((first + i) * walk->stride));
   walk->function->evaluate(in, out, n);
+  check_levels(walk, in, out, n);
   uint64_t n_asked = 0;
   for (size_t i = 0; i < n; i++) {
     struct sx_verdict verdict = sx_oracle_judge(walk->function, in[i], out[i], scratch);
     n_asked += (uint64_t)verdict.asked_mpfr;
     if (verdict.asked_mpfr && walk->list_near)
       printf("near %s 0x%08x 0x%08x\n", walk->function->name, sx_bits_f32(in[i]), verdict.right);
-    if (verdict.right != sx_bits_f32(out[i])) report(walk, in[i], out[i], verdict.right);
+    if (verdict.right != sx_bits_f32(out[i])) report(walk, "", in[i], out[i], verdict.right);
   }
   atomic_fetch_add(&walk->n_asked, n_asked);
 }
@@ -76,10 +93,19 @@ static void *walk_thread(void *argument) {
   return NULL;
 }
 
+static sx_op find_operation(const char *name) {
+  sx_op op = 0;
+  while (op < SX_N_OPS && strcmp(sx_op_describe(op)->name, name) != 0) op++;
+  return op;
+}
+
 /* The number of misrounded results of one function. */
 static uint64_t walk_function(const struct sx_oracle *function, uint64_t stride, int list_near) {
-  struct walk walk = {
-      .function = function, .stride = stride, .list_near = list_near, .n_inputs = ((1ull << 32) + stride - 1) / stride};
+  struct walk walk = {.function = function,
+                      .stride = stride,
+                      .list_near = list_near,
+                      .op = find_operation(function->name),
+                      .n_inputs = ((1ull << 32) + stride - 1) / stride};
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   int n_threads = cores < 1 ? 1 : cores > MAX_THREADS ? MAX_THREADS : (int)cores;
   pthread_t threads[MAX_THREADS];
