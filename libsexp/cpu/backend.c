@@ -5,11 +5,12 @@
 #include "../../kernels/math.h"
 #include "operand.h"
 
-enum { ALIGNMENT = 64, GRAIN = 1 << 14 };
+enum { ALIGNMENT = 64, GRAIN = 1 << 14, ZEROS_GRAIN = 1 << 21 };
 
 typedef struct cpu_backend {
   sx_backend backend;
-  const sx_cpu *cpu;
+  sx_cpu cpu;
+  sx_workspace workspace;
   bool stopped; /* since the last finish: nothing further is done */
   sx_stopped why;
 } cpu_backend;
@@ -18,19 +19,26 @@ static cpu_backend *of(sx_backend *backend) { return (cpu_backend *)backend; }
 
 /* ---- memory ---- */
 
-/* Zeroed. Before the address lies the one to be released. */
+static void zero_range(void *context, int64_t begin, int64_t end, int thread) {
+  (void)thread;
+  memset((char *)context + begin, 0, (size_t)(end - begin));
+}
+
+/* Zeroed by the threads, each its share: pages come to be where they are used, and side by side. Before the address
+ * lies the one to be released. */
 static void *take(sx_backend *backend, int64_t n_bytes) {
-  const sx_memory *memory = of(backend)->cpu->memory;
+  const sx_memory *memory = of(backend)->cpu.memory;
   if (n_bytes > PTRDIFF_MAX - 2 * ALIGNMENT) return NULL;
   char *block = memory->allocate(memory->context, (size_t)n_bytes + 2 * ALIGNMENT);
   if (!block) return NULL;
   char *taken = block + ALIGNMENT + (ALIGNMENT - (uintptr_t)block % ALIGNMENT) % ALIGNMENT;
   memcpy(taken - sizeof block, &block, sizeof block);
-  return memset(taken, 0, (size_t)n_bytes);
+  sx_pool_run(of(backend)->cpu.pool, n_bytes, ZEROS_GRAIN, zero_range, taken);
+  return taken;
 }
 
 static void give(sx_backend *backend, void *taken) {
-  const sx_memory *memory = of(backend)->cpu->memory;
+  const sx_memory *memory = of(backend)->cpu.memory;
   char *block;
   memcpy(&block, (char *)taken - sizeof block, sizeof block);
   memory->release(memory->context, block);
@@ -55,7 +63,7 @@ static void add_range(void *context, int64_t begin, int64_t end, int thread) {
 
 static void add(sx_backend *backend, float *out, const float *left, const float *right, int64_t n) {
   addition sum = {out, left, right};
-  if (!of(backend)->stopped) sx_pool_run(of(backend)->cpu->pool, n, GRAIN, add_range, &sum);
+  if (!of(backend)->stopped) sx_pool_run(of(backend)->cpu.pool, n, GRAIN, add_range, &sum);
 }
 
 typedef struct division {
@@ -71,7 +79,7 @@ static void divide_range(void *context, int64_t begin, int64_t end, int thread) 
 
 static void divide(sx_backend *backend, float *values, float count, int64_t n) {
   division mean = {values, count};
-  if (!of(backend)->stopped) sx_pool_run(of(backend)->cpu->pool, n, GRAIN, divide_range, &mean);
+  if (!of(backend)->stopped) sx_pool_run(of(backend)->cpu.pool, n, GRAIN, divide_range, &mean);
 }
 
 static void widen(sx_backend *backend, float *to, const void *from, sx_dtype from_dtype, int64_t n) {
@@ -104,7 +112,7 @@ static sx_made *make(sx_backend *backend, const sx_plan *plan, int64_t draw_seed
                      sx_arena *arena, sx_diags *diags) {
   (void)deciding;
   (void)diags;
-  return (sx_made *)sx_executable_new(of(backend)->cpu, plan, draw_seed, arena);
+  return (sx_made *)sx_executable_new(&of(backend)->cpu, plan, draw_seed, arena);
 }
 
 static void unmake(sx_backend *backend, sx_made *made) {
@@ -115,6 +123,13 @@ static void unmake(sx_backend *backend, sx_made *made) {
 static void bind(sx_backend *backend, sx_made *made, uint32_t buffer, void *data) {
   (void)backend;
   sx_executable_bind((sx_executable *)made, buffer, data);
+}
+
+static bool ready(sx_backend *backend, sx_diags *diags) {
+  cpu_backend *b = of(backend);
+  (void)diags;
+  if (!sx_workspace_take(&b->workspace, b->cpu.memory)) sx_memory_fail(b->cpu.memory);
+  return true;
 }
 
 static bool observe(sx_backend *backend, sx_made *made, sx_observe *function, void *context) {
@@ -134,11 +149,15 @@ static const sx_backend_calls calls = {.take = take,
                                        .make = make,
                                        .unmake = unmake,
                                        .bind = bind,
-                                       .observe = observe};
+                                       .observe = observe,
+                                       .ready = ready};
 
 sx_backend *sx_cpu_backend_new(const sx_cpu *cpu, sx_arena *arena) {
   cpu_backend *b = SX_NEW(arena, cpu_backend);
   b->backend = (sx_backend){.calls = &calls, .facts = "cpu, numerics 1", .shares_memory = true};
-  b->cpu = cpu;
+  b->cpu = *cpu;
+  b->cpu.workspace = &b->workspace;
   return &b->backend;
 }
+
+void sx_cpu_backend_end(sx_backend *backend) { sx_workspace_give(&of(backend)->workspace, of(backend)->cpu.memory); }

@@ -5,7 +5,10 @@
 
 #include "executable.h"
 
-/* In the arena. cpu outlives it. */
+/* In the arena. The pool and memory of cpu outlive it. Its executables share a workspace, of a size that is settled
+ * when `ready` is called for the first time. */
 sx_backend *sx_cpu_backend_new(const sx_cpu *cpu, sx_arena *arena);
+/* Gives back what its executables share, once they are released. */
+void sx_cpu_backend_end(sx_backend *backend);
 
 #endif

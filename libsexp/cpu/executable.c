@@ -1,9 +1,9 @@
 /* Executables: a plan's tasks resolved to kernels, with all memory they need.
  *
- * The memory is one piece: the plan's block of temporaries, then constants (CONST and IOTA, filled once),
- * then scratch, which tasks use one after the other. A task's operands are addresses that follow from the
- * plan, but that buffers from outside may be bound anew before each execution; so operands are kept as
- * buffer and offset, and their addresses are filled in before the call. */
+ * The memory is constants (CONST and IOTA, filled once), and in one piece the plan's block of temporaries, then
+ * scratch, which tasks use one after the other; that piece may be shared with other executables. A task's operands are
+ * addresses that follow from the plan, but that buffers from outside may be bound anew before each execution; so
+ * operands are kept as buffer and offset, and their addresses are filled in before the call. */
 #include "executable.h"
 
 #include <fenv.h>
@@ -18,6 +18,8 @@
 #include "launch.h"
 #include "operand.h"
 #include "walk.h"
+
+enum { ALIGNMENT = 64 };
 
 /* A task made ready. */
 typedef struct step {
@@ -41,8 +43,9 @@ struct sx_executable {
   const sx_plan *plan;
   step *steps;
   size_t n_steps;
-  void **data;  /* per buffer */
-  void *memory; /* as allocated */
+  void **data;                   /* per buffer */
+  void *memory;                  /* as allocated: constants, then the block where it is not shared */
+  const sx_workspace *workspace; /* NULL: the block is its own */
   char *block, *scratch;
   sx_fault fault;
   sx_observe *observe;
@@ -147,11 +150,9 @@ static void fill_known(const sx_buffer *buffer, void *data) {
   for (int64_t i = 0; i < buffer->n_bytes / 4; i++) ((int32_t *)data)[i] = (int32_t)i;
 }
 
-/* Addresses of all buffers but those from outside, which are bound. */
-static void place_buffers(sx_executable *e, char *known) {
+static void place_known(sx_executable *e, char *known) {
   for (size_t b = 0; b < e->plan->buffers.n; b++) {
     const sx_buffer *buffer = &e->plan->buffers.items[b];
-    if (buffer->kind == SX_BUFFER_TEMPORARY) e->data[b] = e->block + buffer->offset;
     if (!is_known(buffer)) continue;
     e->data[b] = known;
     fill_known(buffer, known);
@@ -159,7 +160,56 @@ static void place_buffers(sx_executable *e, char *known) {
   }
 }
 
-static char *align(void *pointer) { return (char *)pointer + (64 - (uintptr_t)pointer % 64) % 64; }
+/* Addresses of temporaries and scratch. */
+static void place_block(sx_executable *e, char *block) {
+  if (e->block == block) return;
+  e->block = block;
+  e->scratch = block + e->plan->block_bytes;
+  for (size_t b = 0; b < e->plan->buffers.n; b++) {
+    const sx_buffer *buffer = &e->plan->buffers.items[b];
+    if (buffer->kind == SX_BUFFER_TEMPORARY) e->data[b] = block + buffer->offset;
+  }
+  for (size_t i = 0; i < e->n_steps; i++) e->steps[i].call.scratch = e->scratch;
+}
+
+static char *align(void *pointer) { return (char *)pointer + (ALIGNMENT - (uintptr_t)pointer % ALIGNMENT) % ALIGNMENT; }
+
+bool sx_workspace_take(sx_workspace *workspace, sx_memory *memory) {
+  if (!workspace->memory) workspace->memory = memory->allocate(memory->context, (size_t)workspace->n_bytes + ALIGNMENT);
+  return workspace->memory != NULL;
+}
+
+void sx_workspace_give(sx_workspace *workspace, sx_memory *memory) {
+  if (workspace->memory) memory->release(memory->context, workspace->memory);
+  workspace->memory = NULL;
+}
+
+/* Whether the workspace has room for so much, or will have. */
+static bool shares(sx_workspace *workspace, int64_t n_bytes) {
+  if (!workspace) return false;
+  if (workspace->n_bytes < n_bytes && !workspace->memory) workspace->n_bytes = n_bytes;
+  return workspace->n_bytes >= n_bytes;
+}
+
+static bool take_memory(sx_executable *e) {
+  int64_t known = known_bytes(e->plan), scratch = scratch_bytes(e), block;
+  if (__builtin_add_overflow(e->plan->block_bytes, scratch, &block)) return false;
+  bool shared = shares(e->cpu.workspace, block);
+  int64_t own = shared ? 0 : block;
+  if (own > PTRDIFF_MAX - known - ALIGNMENT) return false;
+  e->memory = e->cpu.memory->allocate(e->cpu.memory->context, (size_t)(known + own + ALIGNMENT));
+  if (!e->memory) return false;
+  fenv_t caller;
+  fegetenv(&caller);
+  fesetenv(FE_DFL_ENV);
+  place_known(e, align(e->memory));
+  fesetenv(&caller);
+  if (shared)
+    e->workspace = e->cpu.workspace;
+  else
+    place_block(e, align(e->memory) + known);
+  return true;
+}
 
 sx_executable *sx_executable_new(const sx_cpu *cpu, const sx_plan *plan, int64_t draw_seed, sx_arena *arena) {
   sx_executable *e = SX_NEW(arena, sx_executable);
@@ -171,19 +221,7 @@ sx_executable *sx_executable_new(const sx_cpu *cpu, const sx_plan *plan, int64_t
   for (size_t i = 0; i < e->n_steps; i++)
     if (!prepare_step(e, &e->steps[i], &plan->tasks.items[i], draw_seed, arena)) return NULL;
   join_launches(e, arena);
-  int64_t known = known_bytes(plan), scratch = scratch_bytes(e);
-  if (plan->block_bytes > PTRDIFF_MAX - known - scratch - 64) return NULL;
-  e->memory = cpu->memory->allocate(cpu->memory->context, (size_t)(plan->block_bytes + known + scratch + 64));
-  if (!e->memory) return NULL;
-  e->block = align(e->memory);
-  e->scratch = e->block + plan->block_bytes + known;
-  for (size_t i = 0; i < e->n_steps; i++) e->steps[i].call.scratch = e->scratch;
-  fenv_t caller;
-  fegetenv(&caller);
-  fesetenv(FE_DFL_ENV);
-  place_buffers(e, e->block + plan->block_bytes);
-  fesetenv(&caller);
-  return e;
+  return take_memory(e) ? e : NULL;
 }
 
 void sx_executable_free(sx_executable *e) {
@@ -295,6 +333,7 @@ bool sx_executable_execute(sx_executable *e, sx_stopped *why) {
   fenv_t caller;
   fegetenv(&caller);
   fesetenv(FE_DFL_ENV);
+  if (e->workspace) place_block(e, align(e->workspace->memory));
   size_t n_done = run_steps(e, why);
   if (e->observe) observe_all(e, n_done);
   fesetenv(&caller);

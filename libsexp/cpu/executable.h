@@ -7,11 +7,22 @@
 
 typedef struct sx_executable sx_executable;
 
+/* Memory for the temporaries and scratch of executables of which one at a time is executed. */
+typedef struct sx_workspace {
+  void *memory;    /* NULL: not taken yet */
+  int64_t n_bytes; /* what the largest of them needs */
+} sx_workspace;
+
 typedef struct sx_cpu {
   const sx_kernel_set *kernels;
   sx_pool *pool;
-  sx_memory *memory; /* blocks and scratch come from here, once, when an executable is made */
+  sx_memory *memory;       /* blocks and scratch come from here, once, when an executable is made */
+  sx_workspace *workspace; /* or from here, where it is to be taken yet or is large enough; NULL: none is shared */
 } sx_cpu;
+
+/* False: there is no memory. */
+bool sx_workspace_take(sx_workspace *workspace, sx_memory *memory);
+void sx_workspace_give(sx_workspace *workspace, sx_memory *memory);
 
 /* Resolves every task to a kernel and takes its memory (one block, freed by sx_executable_free; NULL
  * when there is none). draw_seed and the graph's name give the draws' keys; a draw of an initializer

@@ -56,7 +56,7 @@ struct sx_pool {
   sx_parallel *function;
   void *context;
   int64_t n, unit, n_units;
-  _Atomic int64_t least;                       /* units that are taken at once, where there are as many */
+  _Atomic int64_t least;                           /* units that are taken at once, where there are as many */
   _Alignas(CACHE_LINE) _Atomic int64_t unfinished; /* units */
 };
 
@@ -229,8 +229,7 @@ static bool pin_workers(sx_pool *pool, const cpu_set_t *allowed) {
     CPU_SET(i, &one);
     bound = !pthread_setaffinity_np(pool->workers[t - 1].handle, sizeof one, &one);
   }
-  for (int n = t - 1; n >= 0 && !bound; n--)
-    pthread_setaffinity_np(pool->workers[n].handle, sizeof *allowed, allowed);
+  for (int n = t - 1; n >= 0 && !bound; n--) pthread_setaffinity_np(pool->workers[n].handle, sizeof *allowed, allowed);
   return bound;
 }
 

@@ -197,6 +197,7 @@ void sx_run_release(sx_run *run) {
   sx_release_initializer(run);
   if (run->backend && run->backend->calls->forget) run->backend->calls->forget(run->backend);
   sx_release_bounds(run);
+  if (run->engine) sx_cpu_backend_end(run->engine);
   sx_give_all(run);
   for (size_t i = 0; run->datasets && i < run->program->datas.n; i++)
     if (run->datasets[i]) sx_dataset_close(run->datasets[i]);

@@ -197,7 +197,7 @@ int main(int argc, char **argv) {
   sx_intern names;
   sx_arena_init(&arena, &memory);
   sx_intern_init(&names, &arena);
-  sx_cpu cpu = {sx_kernels(sx_simd_best()), sx_pool_new(n_threads), &memory};
+  sx_cpu cpu = {sx_kernels(sx_simd_best()), sx_pool_new(n_threads), &memory, NULL};
   copying c = {take(COPY_BYTES), take(COPY_BYTES)};
   if (n_rounds < 1 || n_rounds > MOST_ROUNDS) n_rounds = ROUNDS;
   for (int i = 0; i < N_WORKS; i++)

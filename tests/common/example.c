@@ -110,7 +110,7 @@ static size_t output_index(const sx_graph *graph, const char *name) {
 
 void **execute_plan(const sx_plan *plan, sx_arena *arena, fill_external *fill, void *context) {
   sx_pool *pool = sx_pool_new(2);
-  sx_cpu cpu = {sx_kernels(sx_simd_best()), pool, arena->memory};
+  sx_cpu cpu = {sx_kernels(sx_simd_best()), pool, arena->memory, NULL};
   sx_executable *executable = sx_executable_new(&cpu, plan, 7, arena);
   void **outputs = SX_NEW_N(arena, void *, plan->graph->outputs.n);
   assert_non_null(executable);

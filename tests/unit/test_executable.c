@@ -52,7 +52,7 @@ static const sx_plan *plan_in(planned *p, way w) { return planned_engine_plan(p,
 
 static bool run_in(planned *p, const sx_plan *plan, way w, outside *o, sx_stopped *why) {
   sx_pool *pool = sx_pool_new(w.threads);
-  sx_cpu cpu = {sx_kernels(w.simd), pool, &p->memory};
+  sx_cpu cpu = {sx_kernels(w.simd), pool, &p->memory, NULL};
   sx_executable *e = sx_executable_new(&cpu, plan, 7, &p->arena);
   assert_non_null(e);
   for (uint32_t b = 0; b < o->n; b++)
@@ -426,7 +426,7 @@ static void every_value_can_be_observed(void **state) {
       "%4 = slice %3 {start [1 1], end [3 2], step [1 1]} : f32 [2 1]\n"
       "output \"y\" %4\n");
   const sx_plan *plan = planned_plan(p, false, false);
-  sx_cpu cpu = {sx_kernels(sx_simd_best()), NULL, &p->memory};
+  sx_cpu cpu = {sx_kernels(sx_simd_best()), NULL, &p->memory, NULL};
   sx_executable *e = sx_executable_new(&cpu, plan, 0, &p->arena);
   const uint32_t nan = 0xffc12345u;
   float a[6] = {1, 2, 3, 4, 0, 6}, y[2];
@@ -468,7 +468,7 @@ static void no_memory_is_null(void **state) {
   planned *p = planned_text(faulty);
   sx_memory none = p->memory;
   none.allocate = no_memory;
-  sx_cpu cpu = {sx_kernels(SX_SIMD_SCALAR), NULL, &none};
+  sx_cpu cpu = {sx_kernels(SX_SIMD_SCALAR), NULL, &none, NULL};
   assert_null(sx_executable_new(&cpu, planned_plan(p, true, true), 0, &p->arena));
   planned_free(p);
 }
@@ -486,7 +486,7 @@ static void executing_allocates_nothing(void **state) {
   planned *p = planned_random(77, 150);
   p->memory.allocate = counted;
   const sx_plan *plan = planned_plan(p, true, true);
-  sx_cpu cpu = {sx_kernels(sx_simd_best()), NULL, &p->memory};
+  sx_cpu cpu = {sx_kernels(sx_simd_best()), NULL, &p->memory, NULL};
   sx_executable *e = sx_executable_new(&cpu, plan, 7, &p->arena);
   outside first = outside_of(plan, 1), second = outside_of(plan, 1);
   int before = n_allocations;
@@ -505,6 +505,43 @@ static void executing_allocates_nothing(void **state) {
   outside_free(&first);
   outside_free(&second);
   planned_free(p);
+}
+
+/* Several in one workspace, made before it is taken and after, executed in turn: each as it is alone. */
+static void executables_share_a_workspace(void **state) {
+  (void)state;
+  enum { N = 4 };
+  planned *p[N];
+  sx_workspace workspace = {0};
+  sx_executable *made[N];
+  for (int i = 0; i < N; i++) {
+    p[i] = planned_random(100 + (uint64_t)i, 120);
+    sx_cpu cpu = {sx_kernels(sx_simd_best()), NULL, &p[i]->memory, &workspace};
+    if (i == N - 1) { /* it may need more than there is */
+      assert_true(sx_workspace_take(&workspace, &p[0]->memory));
+      workspace.n_bytes = 64;
+    }
+    made[i] = sx_executable_new(&cpu, planned_plan(p[i], true, true), 7, &p[i]->arena);
+    assert_non_null(made[i]);
+  }
+  for (int round = 0; round < 2 * N; round++) {
+    int i = round % N;
+    const sx_plan *plan = planned_plan(p[i], true, true);
+    outside alone = outside_of(plan, 1), shared = outside_of(plan, 1);
+    sx_stopped why;
+    assert_true(run_in(p[i], plan, (way){true, true, sx_simd_best(), 1}, &alone, &why));
+    for (uint32_t b = 0; b < shared.n; b++)
+      if (shared.data[b]) sx_executable_bind(made[i], b, shared.data[b]);
+    assert_true(sx_executable_execute(made[i], &why));
+    for (size_t b = 0; b < plan->buffers.n; b++)
+      if (plan->buffers.items[b].kind == SX_BUFFER_OUTPUT)
+        assert_memory_equal(alone.data[b], shared.data[b], (size_t)plan->buffers.items[b].n_bytes);
+    outside_free(&alone);
+    outside_free(&shared);
+  }
+  for (int i = 0; i < N; i++) sx_executable_free(made[i]);
+  sx_workspace_give(&workspace, &p[0]->memory);
+  for (int i = 0; i < N; i++) planned_free(p[i]);
 }
 
 /* Subnormals and roundings are those of numerics 1, whatever the caller's processor modes. */
@@ -570,6 +607,7 @@ int main(void) {
       cmocka_unit_test(every_value_can_be_observed),
       cmocka_unit_test(no_memory_is_null),
       cmocka_unit_test(executing_allocates_nothing),
+      cmocka_unit_test(executables_share_a_workspace),
       cmocka_unit_test(modes_of_the_caller_change_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

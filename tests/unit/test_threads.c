@@ -191,14 +191,10 @@ static void a_processor_is_counted(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_index_is_visited_once),
-      cmocka_unit_test(any_number_of_grains),
-      cmocka_unit_test(who_is_late_is_helped),
-      cmocka_unit_test(no_pool_is_one_thread),
-      cmocka_unit_test(many_calls_in_a_row),
-      cmocka_unit_test(an_idle_pool_sleeps),
-      cmocka_unit_test(a_processor_is_counted),
-      cmocka_unit_test(workers_are_bound_within_the_mask),
+      cmocka_unit_test(every_index_is_visited_once), cmocka_unit_test(any_number_of_grains),
+      cmocka_unit_test(who_is_late_is_helped),       cmocka_unit_test(no_pool_is_one_thread),
+      cmocka_unit_test(many_calls_in_a_row),         cmocka_unit_test(an_idle_pool_sleeps),
+      cmocka_unit_test(a_processor_is_counted),      cmocka_unit_test(workers_are_bound_within_the_mask),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
