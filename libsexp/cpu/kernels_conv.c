@@ -1,15 +1,10 @@
-/* Convolutions as products over windows that are read where they lie. Each is a side that walks the
- * image: pixels of the result step by the stride, places of the kernel by one, and what leaves the image is 0.
- *
- * Data gradients of a stride above 1 are cut into phases, the pixels of equal remainder: only the places
- * of the kernel of one remainder reach them. The others would each add fma(0, w, acc), which for a finite
- * w changes nothing but -0 into +0; so where a phase gives -0 the element is computed anew by the full
- * order, and weights that are not finite are left to the reference. */
-#include "gemm.h"
+/* Convolutions as products over windows that are read where they lie. Where channels fill registers, pixels
+ * are rows and terms that padding and strides make 0 are left out (conv.h). Elsewhere each is a product one
+ * side of which walks the image: pixels of the result step by the stride, places of the kernel by one, and what
+ * leaves the image is 0. */
+#include "conv.h"
 #include "level.h"
 #include "reference.h"
-
-enum { ZEROS_GRAIN = 1 << 14 };
 
 typedef struct geometry {
   int64_t stride, padding;
@@ -63,6 +58,50 @@ static bool fill_empty(const sx_call *call, int64_t n_terms) {
   return true;
 }
 
+/* ---- forward ------------------------------------------------------------------- */
+
+static sx_conv_phase forward_phase(const sx_call *call, int64_t y, int64_t x) {
+  const sx_operand *image = &call->inputs[0], *w = &call->inputs[1];
+  int64_t stride = call->node->ints[0], padding = call->node->ints[1];
+  sx_conv_axis axis[2];
+  for (int k = 0; k < 2; k++)
+    axis[k] = (sx_conv_axis){.n = call->out.dims[1 + k],
+                             .c_step = 1,
+                             .from = -padding,
+                             .step = stride,
+                             .length = image->dims[1 + k],
+                             .n_places = w->dims[1 + k],
+                             .place_apart = 1,
+                             .place_step = 1};
+  (void)y, (void)x;
+  return (sx_conv_phase){axis[0], axis[1]};
+}
+
+/* Computes it with pixels as rows; false: it does not suit. */
+static bool run_pixels(const sx_call *call, sx_conv_pixels *p, bool leaves_out) {
+  p->call = call;
+  p->source = &call->inputs[0];
+  p->kernel = &call->inputs[1];
+  if (!SX_AT_LEVEL(sx_conv_pixels_suit)(p) || (leaves_out && !SX_AT_LEVEL(sx_conv_is_finite)(p->kernel))) return false;
+  sx_product product = SX_AT_LEVEL(sx_product_begin)(call);
+  p->c = product.c;
+  SX_AT_LEVEL(sx_conv_pixels_run)(p, product.panels);
+  SX_AT_LEVEL(sx_product_end)(call);
+  return true;
+}
+
+static bool forward_pixels(const sx_call *call) {
+  const sx_operand *w = &call->inputs[1];
+  sx_conv_pixels p = {
+      .reference = sx_reference_conv_at,
+      .n_phases = 1,
+      .phase = forward_phase,
+      .weights = side(w, walk(1, (sx_gemm_axis[]){plain(w, 0)}),
+                      walk(3, (sx_gemm_axis[]){plain(w, 1), plain(w, 2), plain(w, 3)})),
+  };
+  return run_pixels(call, &p, call->node->ints[1] > 0);
+}
+
 bool SX_AT_LEVEL(sx_fast_conv)(const sx_call *call) {
   const sx_operand *w = &call->inputs[1], *out = &call->out;
   geometry g = {call->node->ints[0], call->node->ints[1], &call->inputs[0], out, w};
@@ -73,7 +112,7 @@ bool SX_AT_LEVEL(sx_fast_conv)(const sx_call *call) {
       .c_rows = walk(3, (sx_gemm_axis[]){plain(out, 0), plain(out, 1), plain(out, 2)}),
       .c_columns = walk(1, (sx_gemm_axis[]){plain(out, 3)}),
   };
-  if (fill_empty(call, gemm.k)) return true;
+  if (fill_empty(call, gemm.k) || forward_pixels(call)) return true;
   sx_gemm_walk pixel, place;
   window_walks(&g, &pixel, &place);
   gemm.row_side = window_side(&g, pixel, place);
@@ -124,6 +163,38 @@ static phase_axis make_phase(int64_t first, int64_t length, int64_t n_places, in
   return phase;
 }
 
+static sx_conv_axis data_axis(const sx_call *call, int k, int64_t first) {
+  int64_t stride = call->node->ints[0], padding = call->node->ints[1];
+  phase_axis phase = make_phase(first, call->out.dims[1 + k], call->inputs[1].dims[1 + k], stride, padding);
+  return (sx_conv_axis){.n = phase.n_pixels,
+                        .c_first = first,
+                        .c_step = stride,
+                        .from = phase.start,
+                        .step = 1,
+                        .length = call->inputs[0].dims[1 + k],
+                        .n_places = phase.n_places,
+                        .place_first = phase.first_place,
+                        .place_apart = stride,
+                        .place_step = -1};
+}
+
+static sx_conv_phase data_phase(const sx_call *call, int64_t y, int64_t x) {
+  return (sx_conv_phase){data_axis(call, 0, y), data_axis(call, 1, x)};
+}
+
+static bool data_pixels(const sx_call *call) {
+  const sx_operand *w = &call->inputs[1];
+  sx_conv_pixels p = {
+      .reference = sx_reference_conv_data_at,
+      .n_phases = call->node->ints[0],
+      .phase = data_phase,
+      .weights = side(w, walk(1, (sx_gemm_axis[]){plain(w, 3)}),
+                      walk(3, (sx_gemm_axis[]){plain(w, 1), plain(w, 2), plain(w, 0)})),
+  };
+  return run_pixels(call, &p, true);
+}
+
+/* The same as a product. */
 typedef struct phase {
   phase_axis y, x;
   int64_t stride, n_rows, n_columns, n_out; /* of the kernel; channels of dy */
@@ -171,6 +242,8 @@ static void phase_product(const sx_call *call, const phase *p, sx_gemm *gemm) {
   finish(gemm);
 }
 
+enum { ZEROS_GRAIN = 1 << 14 };
+
 typedef struct zeros_job {
   const sx_call *call;
   float *c;
@@ -187,17 +260,6 @@ static void run_phase(const sx_call *call, const phase *p, const sx_product *pro
   }
   SX_AT_LEVEL(sx_gemm_orient)(&gemm);
   SX_AT_LEVEL(sx_gemm_run)(&gemm, call->pool, product->panels);
-}
-
-static bool all_finite(const sx_operand *w) {
-  int64_t index[SX_RANK_MAX] = {0};
-  int64_t n = sx_operand_count(w);
-  for (int64_t k = 0; k < n; k++) {
-    float x = sx_operand_load(w, index).f;
-    if (!(x - x == 0.0f)) return false;
-    sx_index_next(index, w->dims, w->rank);
-  }
-  return true;
 }
 
 /* Where phases gave -0, the full order decides the sign. */
@@ -221,7 +283,8 @@ bool SX_AT_LEVEL(sx_fast_conv_data)(const sx_call *call) {
   int64_t stride = call->node->ints[0], padding = call->node->ints[1];
   int64_t rows = w->dims[1], columns = w->dims[2];
   if (fill_empty(call, sx_min_i64(sx_count(w->dims, 3), sx_operand_count(&call->inputs[0])))) return true;
-  if (stride > 1 && !all_finite(w)) return false;
+  if (data_pixels(call)) return true;
+  if (stride > 1 && !SX_AT_LEVEL(sx_conv_is_finite)(w)) return false;
   sx_product product = SX_AT_LEVEL(sx_product_begin)(call);
   int64_t n_out = sx_operand_count(out);
   bool gaps = stride > rows || stride > columns; /* some phases see no place of the kernel */

@@ -111,6 +111,13 @@ void SX_AT_LEVEL(sx_gemm_run_plain)(const struct sx_gemm_plain *plain, const str
 void SX_AT_LEVEL(sx_gemm_places)(const struct sx_gemm_walk *walk, int64_t first, int64_t n,
                                  struct sx_gemm_place *places);
 
+struct sx_conv_pixels;
+/* Whether a convolution is computed with pixels as rows (conv.h); its weights must be finite where terms are left out. */
+bool SX_AT_LEVEL(sx_conv_pixels_suit)(const struct sx_conv_pixels *pixels);
+/* scratch: sx_conv_pixels_bytes */
+void SX_AT_LEVEL(sx_conv_pixels_run)(const struct sx_conv_pixels *pixels, void *scratch);
+bool SX_AT_LEVEL(sx_conv_is_finite)(const sx_operand *x);
+
 /* The fast kernels, one a family. */
 sx_fast_kernel SX_AT_LEVEL(sx_fast_pad), SX_AT_LEVEL(sx_fast_concat);
 sx_fast_kernel SX_AT_LEVEL(sx_fast_sum), SX_AT_LEVEL(sx_fast_extreme), SX_AT_LEVEL(sx_fast_arg_extreme);

@@ -102,21 +102,26 @@ static float pixel(const sx_operand *x, int64_t n, int64_t row, int64_t column, 
   return sx_operand_load(x, (int64_t[]){n, row, column, channel}).f;
 }
 
+float sx_reference_conv_at(const sx_call *call, const int64_t at[4]) {
+  const sx_operand *x = &call->inputs[0], *w = &call->inputs[1];
+  int64_t stride = call->node->ints[0], padding = call->node->ints[1];
+  product value = {.n = 0};
+  for (int64_t row = 0; row < w->dims[1]; row++)
+    for (int64_t column = 0; column < w->dims[2]; column++)
+      for (int64_t channel = 0; channel < w->dims[3]; channel++)
+        product_add(&value,
+                    pixel(x, at[0], at[1] * stride + row - padding, at[2] * stride + column - padding, channel),
+                    sx_operand_load(w, (int64_t[]){at[3], row, column, channel}).f);
+  return product_result(&value);
+}
+
 /* y [n oh ow o] = sum over (kh, kw, c) of x [n h w c] and w [o kh kw c]. */
 void sx_reference_conv(const sx_call *call) {
-  const sx_operand *x = &call->inputs[0], *w = &call->inputs[1], *out = &call->out;
-  int64_t stride = call->node->ints[0], padding = call->node->ints[1];
+  const sx_operand *out = &call->out;
   int64_t at[SX_RANK_MAX] = {0};
   int64_t n_out = sx_operand_count(out);
   for (int64_t k = 0; k < n_out; k++) {
-    product value = {.n = 0};
-    for (int64_t row = 0; row < w->dims[1]; row++)
-      for (int64_t column = 0; column < w->dims[2]; column++)
-        for (int64_t channel = 0; channel < w->dims[3]; channel++)
-          product_add(&value,
-                      pixel(x, at[0], at[1] * stride + row - padding, at[2] * stride + column - padding, channel),
-                      sx_operand_load(w, (int64_t[]){at[3], row, column, channel}).f);
-    sx_store(out->data, out->dtype, k, (sx_value){.f = product_result(&value)});
+    sx_store(out->data, out->dtype, k, (sx_value){.f = sx_reference_conv_at(call, at)});
     sx_index_next(at, out->dims, out->rank);
   }
 }

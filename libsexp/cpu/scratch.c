@@ -1,5 +1,5 @@
 /* How much scratch a node's kernels may use: enough for the reference loop and for every level. */
-#include "gemm.h"
+#include "conv.h"
 #include "operand.h"
 
 enum { SUM_CHUNK = 4096, SORT_BYTES = 16 };
@@ -18,6 +18,18 @@ static int64_t product_bytes(const sx_node *node, int n_threads) {
   return wide_bytes(node) + n_threads * sx_gemm_scratch_bytes(n, n);
 }
 
+/* As a product, or with the weights packed whole: their channels of the result, and all places and channels
+ * that are contracted. */
+static int64_t convolution_bytes(const sx_graph *graph, const sx_node *node, int n_threads) {
+  const int64_t *w = sx_node_at(graph, node->inputs[1])->dims;
+  int64_t places = w[1] * w[2];
+  int64_t packed = node->op == SX_OP_CONV       ? sx_conv_pixels_bytes(w[0], places * w[3])
+                   : node->op == SX_OP_CONVDATA ? sx_conv_pixels_bytes(w[3], places * w[0])
+                                                : 0;
+  int64_t product = product_bytes(node, n_threads);
+  return product > wide_bytes(node) + packed ? product : wide_bytes(node) + packed;
+}
+
 /* Results of the chunks of one line. */
 static int64_t sum_bytes(const sx_graph *graph, const sx_node *node) {
   const sx_node *in = sx_node_at(graph, node->inputs[0]);
@@ -33,10 +45,11 @@ int64_t sx_kernel_scratch(const sx_kernel_set *set, const sx_graph *graph, sx_id
     case SX_OP_PUT:
       return wide_bytes(node);
     case SX_OP_EINSUM:
+      return set->simd == SX_SIMD_REFERENCE ? 0 : product_bytes(node, n_threads);
     case SX_OP_CONV:
     case SX_OP_CONVDATA:
     case SX_OP_CONVWEIGHT:
-      return set->simd == SX_SIMD_REFERENCE ? 0 : product_bytes(node, n_threads);
+      return set->simd == SX_SIMD_REFERENCE ? 0 : convolution_bytes(graph, node, n_threads);
     case SX_OP_SUM:
       return n_threads * sum_bytes(graph, node);
     case SX_OP_ARGSORT:
