@@ -18,6 +18,8 @@
 #include "fold_constant.h"
 #include "rewrite.h"
 
+enum { CONCAT_PIECES = 16 }; /* that are looked at when pieces are joined */
+
 /* A node on simplified operands, in or about to be in the graph. */
 typedef struct match {
   sx_graph *graph;
@@ -278,6 +280,72 @@ static sx_id reduce_one(const match *m) {
   return sx_reshape(m->graph, in(m, 0), m->node->rank, m->node->dims);
 }
 
+/* ---- sums of padded pieces ----------------------------------------------------------------------- */
+
+/* The only axis along which the node adds zeros, on either side; -1: it is no such node. */
+static int zero_padded_axis(const sx_node *node) {
+  int found = -1;
+  if (node->op != SX_OP_PAD || !sx_dtype_is_float(node->dtype) || node->real != 0 || signbit(node->real)) return -1;
+  for (int axis = 0; axis < node->rank; axis++) {
+    const int64_t *ints = &node->ints[3 * axis];
+    if (ints[0] < 0 || ints[1] < 0 || ints[2] != 0 || ((ints[0] || ints[1]) && found >= 0)) return -1;
+    if (ints[0] || ints[1]) found = axis;
+  }
+  return found;
+}
+
+static bool is_plus_zero(const sx_graph *graph, const sx_node *node) {
+  if (node->op != SX_OP_ADD) return false;
+  const sx_node *added = sx_node_at(graph, node->inputs[1]);
+  return added->op == SX_OP_CONST && added->real == 0 && !signbit(added->real);
+}
+
+/* What lies side by side along the axis: pieces to which a zero has been added, or the node with one added now. */
+static uint32_t add_pieces(sx_graph *graph, sx_id id, int axis, sx_id *pieces, uint32_t n) {
+  const sx_node *node = sx_node_at(graph, id);
+  bool joined = node->op == SX_OP_CONCAT && node->ints[0] == axis && node->n_inputs <= CONCAT_PIECES - n;
+  for (uint32_t i = 0; i < node->n_inputs && joined; i++)
+    joined = is_plus_zero(graph, sx_node_at(graph, node->inputs[i]));
+  for (uint32_t i = 0; i < node->n_inputs && joined; i++) pieces[n++] = node->inputs[i];
+  if (!joined) pieces[n++] = sx_binary(graph, SX_OP_ADD, id, sx_const_like(graph, id, 0.0));
+  return n;
+}
+
+/* Zeros are added where a piece is not: -0 becomes +0, else nothing changes. */
+static sx_id add_side_by_side(const match *m) {
+  int axis = zero_padded_axis(at(m, 0));
+  if (axis < 0 || axis != zero_padded_axis(at(m, 1))) return SX_NO_NODE;
+  int rank = m->node->rank;
+  bool swapped = at(m, 1)->ints[3 * axis] < at(m, 0)->ints[3 * axis];
+  sx_id low = under(m, swapped), high = under(m, !swapped), pieces[2 * CONCAT_PIECES];
+  int64_t begin = at(m, swapped)->ints[3 * axis], middle = at(m, !swapped)->ints[3 * axis];
+  int64_t rest = at(m, !swapped)->ints[3 * axis + 1], ints[3 * SX_RANK_MAX] = {0}, joined_axis = axis;
+  if (begin + sx_node_at(m->graph, low)->dims[axis] != middle) return SX_NO_NODE;
+  uint32_t n = add_pieces(m->graph, low, axis, pieces, 0);
+  n = add_pieces(m->graph, high, axis, pieces, n);
+  sx_spec concat = {.op = SX_OP_CONCAT, .inputs = pieces, .n_inputs = n, .ints = &joined_axis, .n_ints = 1};
+  sx_id joined = sx_graph_add(m->graph, &concat);
+  ints[3 * axis] = begin;
+  ints[3 * axis + 1] = rest;
+  sx_spec pad = {.op = SX_OP_PAD, .inputs = &joined, .n_inputs = 1, .ints = ints};
+  pad.n_ints = 3 * (uint32_t)rank;
+  return sx_graph_add(m->graph, &pad);
+}
+
+/* A product's result is written transposed for nothing. */
+static sx_id transpose_before_scaling(const match *m) {
+  const sx_node *scaled = at(m, 0);
+  if (scaled->op != SX_OP_MUL) return SX_NO_NODE;
+  for (uint32_t i = 0; i < 2; i++) {
+    const sx_node *factor = sx_node_at(m->graph, scaled->inputs[i]);
+    if (factor->op != SX_OP_CONST || sx_node_at(m->graph, scaled->inputs[1 - i])->op != SX_OP_EINSUM) continue;
+    double value = factor->real;
+    sx_id moved = sx_transpose(m->graph, scaled->inputs[1 - i], m->node->ints);
+    return two(m, SX_OP_MUL, moved, sx_const_like(m->graph, moved, value));
+  }
+  return SX_NO_NODE;
+}
+
 /* ---- the table ---------------------------------------------------------------------------------- */
 
 /* The first rule of a node's operation that applies is taken. */
@@ -285,73 +353,75 @@ static const struct {
   sx_op op;
   rule *apply;
 } rules[] = {
-    {SX_OP_ADD, add_nothing},                /* x + (-0) -> x; i32 x + 0 -> x */
-    {SX_OP_ADD, add_negated},                /* x + neg y -> x - y */
-    {SX_OP_SUB, subtract_nothing},           /* x - (+0) -> x */
-    {SX_OP_SUB, subtract_negated},           /* x - neg y -> x + y */
-    {SX_OP_SUB, subtract_from_nothing},      /* (-0) - x -> neg x; i32 0 - x -> neg x */
-    {SX_OP_MUL, multiply_by_one},            /* x * 1 -> x */
-    {SX_OP_MUL, multiply_by_minus_one},      /* x * -1 -> neg x */
-    {SX_OP_MUL, multiply_integer_by_zero},   /* i32 x * 0 -> 0 */
-    {SX_OP_MUL, cancel_signs},               /* neg x * neg y -> x * y; neg x * c -> x * (-c) */
-    {SX_OP_DIV, divide_by_one},              /* x / 1 -> x */
-    {SX_OP_DIV, divide_by_power_of_two},     /* x / 2^k -> x * 2^-k, where the dtype holds 2^-k */
-    {SX_OP_DIV, cancel_signs},               /* neg x / neg y -> x / y; neg x / c -> x / (-c) */
-    {SX_OP_IDIV, divide_integer_by_one},     /* i32 x div 1 -> x */
-    {SX_OP_MAX, same_operands},              /* max x x -> x */
-    {SX_OP_MIN, same_operands},              /* min x x -> x */
-    {SX_OP_POW, power_of_one},               /* x ^ 1 -> x; x ^ 0 -> 1; 1 ^ x -> 1 */
-    {SX_OP_NEG, undo},                       /* neg neg x -> x */
-    {SX_OP_NEG, negate_product},             /* neg (x * c) -> x * (-c) */
-    {SX_OP_ABS, repeat},                     /* abs abs x -> abs x */
-    {SX_OP_ABS, absolute_of_negated},        /* abs neg x -> abs x */
-    {SX_OP_FLOOR, repeat},                   /* floor floor x -> floor x */
-    {SX_OP_CEIL, repeat},                    /* ceil ceil x -> ceil x */
-    {SX_OP_ROUND, repeat},                   /* round round x -> round x */
-    {SX_OP_EQ, compare_with_itself},         /* x = x -> true, not of floats */
-    {SX_OP_NE, compare_with_itself},         /* x != x -> false, not of floats */
-    {SX_OP_LT, compare_with_itself},         /* x < x -> false */
-    {SX_OP_LE, compare_with_itself},         /* x <= x -> true, not of floats */
-    {SX_OP_GT, compare_with_itself},         /* x > x -> false */
-    {SX_OP_GE, compare_with_itself},         /* x >= x -> true, not of floats */
-    {SX_OP_AND, same_operands},              /* x and x -> x */
-    {SX_OP_AND, logic_with_constant},        /* x and true -> x; x and false -> false */
-    {SX_OP_OR, same_operands},               /* x or x -> x */
-    {SX_OP_OR, logic_with_constant},         /* x or false -> x; x or true -> true */
-    {SX_OP_NOT, undo},                       /* not not x -> x */
-    {SX_OP_NOT, not_of_equal},               /* not (x = y) -> x != y, and back */
-    {SX_OP_WHERE, choose_known},             /* where true x y -> x; where c x x -> x */
-    {SX_OP_WHERE, choose_by_not},            /* where (not c) x y -> where c y x */
-    {SX_OP_CAST, cast_to_own},               /* cast to x's own dtype -> x */
-    {SX_OP_CAST, cast_after_widening},       /* bf16 x: cast (cast x f32) d -> cast x d */
-    {SX_OP_RESHAPE, move_to_own_shape},      /* reshape to x's own shape -> x */
-    {SX_OP_RESHAPE, reshape_twice},          /* reshape reshape x -> reshape x */
-    {SX_OP_RESHAPE, move_constant},          /* of a constant: a constant of the shape */
-    {SX_OP_TRANSPOSE, transpose_by_nothing}, /* transpose x [0 1 2] -> x */
-    {SX_OP_TRANSPOSE, transpose_twice},      /* transpose (transpose x p) q -> transpose x p[q] */
-    {SX_OP_TRANSPOSE, move_constant},        /* of a constant */
-    {SX_OP_BROADCAST, move_to_own_shape},    /* broadcast to x's own shape -> x */
-    {SX_OP_BROADCAST, broadcast_twice},      /* broadcast broadcast x -> broadcast x */
-    {SX_OP_BROADCAST, move_constant},        /* of a constant */
-    {SX_OP_SLICE, move_to_own_shape},        /* slice of all of x -> x */
-    {SX_OP_SLICE, slice_twice},              /* slice slice x -> slice x */
-    {SX_OP_SLICE, move_constant},            /* of a constant */
-    {SX_OP_PAD, move_to_own_shape},          /* pad by nothing -> x */
-    {SX_OP_PAD, pad_alike},                  /* of a constant with its value */
-    {SX_OP_CONCAT, concat_one},              /* concat of x alone -> x */
-    {SX_OP_REVERSE, reverse_twice},          /* reverse reverse x -> x */
-    {SX_OP_REVERSE, along_one},              /* reverse of an axis of 1 -> x */
-    {SX_OP_REVERSE, move_constant},          /* of a constant */
-    {SX_OP_UNFOLD, move_constant},           /* of a constant */
-    {SX_OP_SUM, reduce_one},                 /* over axes of 1, or none -> reshape x */
-    {SX_OP_REDUCEMAX, reduce_one},           /* likewise */
-    {SX_OP_REDUCEMAX, move_constant},        /* of a constant */
-    {SX_OP_REDUCEMIN, reduce_one},           /* over axes of 1, or none -> reshape x */
-    {SX_OP_REDUCEMIN, move_constant},        /* of a constant */
-    {SX_OP_ANY, reduce_one},                 /* over axes of 1, or none -> reshape x */
-    {SX_OP_ALL, reduce_one},                 /* likewise */
-    {SX_OP_CUMSUM, along_one},               /* along an axis of 1 -> x */
-    {SX_OP_SCANLINEAR, along_one},           /* along an axis of 1 -> b */
+    {SX_OP_ADD, add_nothing},                    /* x + (-0) -> x; i32 x + 0 -> x */
+    {SX_OP_ADD, add_negated},                    /* x + neg y -> x - y */
+    {SX_OP_ADD, add_side_by_side},               /* pad x + pad y, the pieces side by side -> concat (x + 0) (y + 0) */
+    {SX_OP_SUB, subtract_nothing},               /* x - (+0) -> x */
+    {SX_OP_SUB, subtract_negated},               /* x - neg y -> x + y */
+    {SX_OP_SUB, subtract_from_nothing},          /* (-0) - x -> neg x; i32 0 - x -> neg x */
+    {SX_OP_MUL, multiply_by_one},                /* x * 1 -> x */
+    {SX_OP_MUL, multiply_by_minus_one},          /* x * -1 -> neg x */
+    {SX_OP_MUL, multiply_integer_by_zero},       /* i32 x * 0 -> 0 */
+    {SX_OP_MUL, cancel_signs},                   /* neg x * neg y -> x * y; neg x * c -> x * (-c) */
+    {SX_OP_DIV, divide_by_one},                  /* x / 1 -> x */
+    {SX_OP_DIV, divide_by_power_of_two},         /* x / 2^k -> x * 2^-k, where the dtype holds 2^-k */
+    {SX_OP_DIV, cancel_signs},                   /* neg x / neg y -> x / y; neg x / c -> x / (-c) */
+    {SX_OP_IDIV, divide_integer_by_one},         /* i32 x div 1 -> x */
+    {SX_OP_MAX, same_operands},                  /* max x x -> x */
+    {SX_OP_MIN, same_operands},                  /* min x x -> x */
+    {SX_OP_POW, power_of_one},                   /* x ^ 1 -> x; x ^ 0 -> 1; 1 ^ x -> 1 */
+    {SX_OP_NEG, undo},                           /* neg neg x -> x */
+    {SX_OP_NEG, negate_product},                 /* neg (x * c) -> x * (-c) */
+    {SX_OP_ABS, repeat},                         /* abs abs x -> abs x */
+    {SX_OP_ABS, absolute_of_negated},            /* abs neg x -> abs x */
+    {SX_OP_FLOOR, repeat},                       /* floor floor x -> floor x */
+    {SX_OP_CEIL, repeat},                        /* ceil ceil x -> ceil x */
+    {SX_OP_ROUND, repeat},                       /* round round x -> round x */
+    {SX_OP_EQ, compare_with_itself},             /* x = x -> true, not of floats */
+    {SX_OP_NE, compare_with_itself},             /* x != x -> false, not of floats */
+    {SX_OP_LT, compare_with_itself},             /* x < x -> false */
+    {SX_OP_LE, compare_with_itself},             /* x <= x -> true, not of floats */
+    {SX_OP_GT, compare_with_itself},             /* x > x -> false */
+    {SX_OP_GE, compare_with_itself},             /* x >= x -> true, not of floats */
+    {SX_OP_AND, same_operands},                  /* x and x -> x */
+    {SX_OP_AND, logic_with_constant},            /* x and true -> x; x and false -> false */
+    {SX_OP_OR, same_operands},                   /* x or x -> x */
+    {SX_OP_OR, logic_with_constant},             /* x or false -> x; x or true -> true */
+    {SX_OP_NOT, undo},                           /* not not x -> x */
+    {SX_OP_NOT, not_of_equal},                   /* not (x = y) -> x != y, and back */
+    {SX_OP_WHERE, choose_known},                 /* where true x y -> x; where c x x -> x */
+    {SX_OP_WHERE, choose_by_not},                /* where (not c) x y -> where c y x */
+    {SX_OP_CAST, cast_to_own},                   /* cast to x's own dtype -> x */
+    {SX_OP_CAST, cast_after_widening},           /* bf16 x: cast (cast x f32) d -> cast x d */
+    {SX_OP_RESHAPE, move_to_own_shape},          /* reshape to x's own shape -> x */
+    {SX_OP_RESHAPE, reshape_twice},              /* reshape reshape x -> reshape x */
+    {SX_OP_RESHAPE, move_constant},              /* of a constant: a constant of the shape */
+    {SX_OP_TRANSPOSE, transpose_by_nothing},     /* transpose x [0 1 2] -> x */
+    {SX_OP_TRANSPOSE, transpose_twice},          /* transpose (transpose x p) q -> transpose x p[q] */
+    {SX_OP_TRANSPOSE, move_constant},            /* of a constant */
+    {SX_OP_TRANSPOSE, transpose_before_scaling}, /* transpose (einsum * c) -> (transpose einsum) * c */
+    {SX_OP_BROADCAST, move_to_own_shape},        /* broadcast to x's own shape -> x */
+    {SX_OP_BROADCAST, broadcast_twice},          /* broadcast broadcast x -> broadcast x */
+    {SX_OP_BROADCAST, move_constant},            /* of a constant */
+    {SX_OP_SLICE, move_to_own_shape},            /* slice of all of x -> x */
+    {SX_OP_SLICE, slice_twice},                  /* slice slice x -> slice x */
+    {SX_OP_SLICE, move_constant},                /* of a constant */
+    {SX_OP_PAD, move_to_own_shape},              /* pad by nothing -> x */
+    {SX_OP_PAD, pad_alike},                      /* of a constant with its value */
+    {SX_OP_CONCAT, concat_one},                  /* concat of x alone -> x */
+    {SX_OP_REVERSE, reverse_twice},              /* reverse reverse x -> x */
+    {SX_OP_REVERSE, along_one},                  /* reverse of an axis of 1 -> x */
+    {SX_OP_REVERSE, move_constant},              /* of a constant */
+    {SX_OP_UNFOLD, move_constant},               /* of a constant */
+    {SX_OP_SUM, reduce_one},                     /* over axes of 1, or none -> reshape x */
+    {SX_OP_REDUCEMAX, reduce_one},               /* likewise */
+    {SX_OP_REDUCEMAX, move_constant},            /* of a constant */
+    {SX_OP_REDUCEMIN, reduce_one},               /* over axes of 1, or none -> reshape x */
+    {SX_OP_REDUCEMIN, move_constant},            /* of a constant */
+    {SX_OP_ANY, reduce_one},                     /* over axes of 1, or none -> reshape x */
+    {SX_OP_ALL, reduce_one},                     /* likewise */
+    {SX_OP_CUMSUM, along_one},                   /* along an axis of 1 -> x */
+    {SX_OP_SCANLINEAR, along_one},               /* along an axis of 1 -> b */
 };
 enum { N_RULES = sizeof rules / sizeof *rules };
 
