@@ -54,6 +54,24 @@ static void push_contracted(sx_gemm *gemm, const char *text, int rank, const lab
   }
 }
 
+static void begin_side(sx_gemm_side *side, const sx_operand *operand) {
+  side->data = operand->data;
+  side->dtype = operand->dtype;
+  side->base = side->y0 = side->x0 = 0;
+  side->height = side->width = 1;
+  side->rows.n = side->depth.n = 0;
+}
+
+/* Field by field: clearing all the axes would take as long as a small product. */
+static void begin_product(sx_gemm *gemm, const sx_operand *a, const sx_operand *b) {
+  begin_side(&gemm->row_side, a);
+  begin_side(&gemm->column_side, b);
+  gemm->c_rows.n = gemm->c_columns.n = 0;
+  gemm->batch_rows.n = gemm->batch_columns.n = gemm->batch_c.n = 0;
+  gemm->block_begin = NULL;
+  gemm->context = NULL;
+}
+
 /* False: more contracted labels than a walk has room for. */
 static bool make_product(const sx_call *call, sx_gemm *gemm) {
   const sx_operand *a = &call->inputs[0], *b = &call->inputs[1], *out = &call->out;
@@ -71,10 +89,7 @@ static bool make_product(const sx_call *call, sx_gemm *gemm) {
   }
   if (n_contracted > SX_RANK_MAX) return false;
 
-  *gemm = (sx_gemm){
-      .row_side = {.data = a->data, .dtype = a->dtype, .height = 1, .width = 1},
-      .column_side = {.data = b->data, .dtype = b->dtype, .height = 1, .width = 1},
-  };
+  begin_product(gemm, a, b);
   for (int axis = 0; axis < out->rank; axis++) {
     unsigned char label = (unsigned char)result[axis];
     int64_t dim = l.dims[label], stride = out->strides[axis];
@@ -100,16 +115,31 @@ static bool make_product(const sx_call *call, sx_gemm *gemm) {
   return true;
 }
 
+static void copy_walk(sx_gemm_walk *to, const sx_gemm_walk *from) {
+  to->n = from->n;
+  for (int axis = 0; axis < from->n; axis++) to->axes[axis] = from->axes[axis];
+}
+
+static void swap_walks(sx_gemm_walk *a, sx_gemm_walk *b) {
+  sx_gemm_walk old;
+  copy_walk(&old, a);
+  copy_walk(a, b);
+  copy_walk(b, &old);
+}
+
 static void swap_sides(sx_gemm *gemm) {
-  sx_gemm old = *gemm;
-  gemm->row_side = old.column_side;
-  gemm->column_side = old.row_side;
-  gemm->m = old.n;
-  gemm->n = old.m;
-  gemm->c_rows = old.c_columns;
-  gemm->c_columns = old.c_rows;
-  gemm->batch_rows = old.batch_columns;
-  gemm->batch_columns = old.batch_rows;
+  sx_gemm_side *a = &gemm->row_side, *b = &gemm->column_side;
+  char fields[offsetof(sx_gemm_side, rows)];
+  memcpy(fields, a, sizeof fields);
+  memcpy(a, b, sizeof fields);
+  memcpy(b, fields, sizeof fields);
+  int64_t m = gemm->m;
+  swap_walks(&a->rows, &b->rows);
+  swap_walks(&a->depth, &b->depth);
+  swap_walks(&gemm->c_rows, &gemm->c_columns);
+  swap_walks(&gemm->batch_rows, &gemm->batch_columns);
+  gemm->m = gemm->n;
+  gemm->n = m;
 }
 
 static bool ends_in_unit_stride(const sx_gemm_walk *walk) { return walk->n > 0 && walk->axes[walk->n - 1].stride == 1; }

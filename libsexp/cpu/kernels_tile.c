@@ -1,0 +1,137 @@
+/* Tiles of a product in registers, one function for each number of rows and of registers a row. */
+#include "tile.h"
+
+enum { ROWS = SX_TILE_ROWS, VECTORS = SX_TILE_VECTORS, COLUMNS = SX_TILE_COLUMNS };
+
+/* How columns are read: registers that may be read whole; the last one in part; that, and copied. */
+typedef enum tile_kind { WHOLE, TAIL, COPY, N_KINDS } tile_kind;
+
+SX_INLINE void clear(const int rows, const int vectors, sx_floats sums[ROWS][VECTORS]) {
+  SX_UNROLL for (int r = 0; r < rows; r++) SX_UNROLL for (int v = 0; v < vectors; v++) sums[r][v] = (sx_floats){0};
+}
+
+static void scatter(const sx_tile_call *t, int rows, const float *sums) {
+  for (int64_t j = 0; j < t->n_columns; j++)
+    for (int r = 0; r < rows; r++) {
+      float *c = t->c + r * t->c_row + j * t->c_column, sum = sums[r * COLUMNS + j];
+      *c = t->first ? sum : *c + sum;
+    }
+}
+
+SX_INLINE void store_tile(const int rows, const int vectors, sx_floats sums[ROWS][VECTORS], const sx_tile_call *t) {
+  int64_t n_last = t->n_columns - (vectors - 1) * SX_LANES;
+  sx_lanes last = sx_lanes_first(n_last);
+  if (t->c_column != 1) {
+    float buffer[ROWS * COLUMNS];
+    SX_UNROLL for (int r = 0; r < rows; r++) SX_UNROLL for (int v = 0; v < vectors; v++)
+        sx_floats_store(buffer + r * COLUMNS + v * SX_LANES, sums[r][v]);
+    scatter(t, rows, buffer);
+    return;
+  }
+  SX_UNROLL for (int r = 0; r < rows; r++) SX_UNROLL for (int v = 0; v < vectors; v++) {
+    float *c = t->c + r * t->c_row + v * SX_LANES;
+    if (v < vectors - 1 || n_last == SX_LANES) {
+      if (!t->first) sums[r][v] = sx_floats_load(c) + sums[r][v];
+      sx_floats_store(c, sums[r][v]);
+    } else {
+      if (!t->first) sums[r][v] = sx_lanes_load(last, c) + sums[r][v];
+      sx_lanes_store(last, c, sums[r][v]);
+    }
+  }
+}
+
+/* Lines of the result and of what comes later, one row of them in each of the first multiplications. */
+SX_INLINE void fetch(const sx_tile_call *t, const int rows, const int vectors, int64_t k) {
+  if (k < rows) {
+    const float *c = t->c + k * t->c_row;
+    __builtin_prefetch(c, 1);
+    if (vectors > 1) __builtin_prefetch(c + SX_LANES, 1);
+    __builtin_prefetch(c + t->n_columns - 1, 1);
+  }
+  if (k < t->n_ahead) __builtin_prefetch(t->ahead + k * t->ahead_step, 0);
+}
+
+/* sums[r][v] = fma over the block. */
+SX_INLINE void tile(const int rows, const int vectors, const tile_kind kind, const sx_tile_call *t) {
+  enum { SOON = 12 }; /* steps of the contracted index whose columns are fetched before they are needed */
+  sx_floats sums[ROWS][VECTORS];
+  const float *from[ROWS];
+  const float *b = t->b;
+  float *copy = t->copy;
+  int64_t n = t->depth, a_depth = t->a_depth, b_depth = t->b_depth, at = 0;
+  int64_t n_fetch = sx_min_i64(n, sx_max_i64(rows, t->n_ahead));
+  sx_lanes last = sx_lanes_first(t->n_columns - (vectors - 1) * SX_LANES);
+  SX_UNROLL for (int r = 0; r < rows; r++) from[r] = t->a + r * t->a_row;
+  clear(rows, vectors, sums);
+  for (int64_t k = 0; k < n_fetch; k++) fetch(t, rows, vectors, k);
+  for (int64_t k = 0; k < n; k++, at += a_depth, b += b_depth) {
+    sx_floats columns[VECTORS];
+    SX_UNROLL for (int v = 0; v < vectors; v++) columns[v] =
+        kind == WHOLE || v < vectors - 1 ? sx_floats_load(b + v * SX_LANES) : sx_lanes_load(last, b + v * SX_LANES);
+    if (kind == COPY) {
+      __builtin_prefetch(b + SOON * b_depth, 0);
+      if (vectors > 1) __builtin_prefetch(b + SOON * b_depth + SX_LANES, 0);
+      SX_UNROLL for (int v = 0; v < vectors; v++) sx_floats_store(copy + v * SX_LANES, columns[v]);
+      copy += COLUMNS;
+    }
+    SX_UNROLL for (int r = 0; r < rows; r++) {
+      sx_floats row = sx_floats_spread(from[r][at]);
+      SX_UNROLL for (int v = 0; v < vectors; v++) sx_floats_fma(&sums[r][v], row, columns[v]);
+    }
+  }
+  store_tile(rows, vectors, sums, t);
+}
+
+/* ---- tables ---------------------------------------------------------------------------------------- */
+
+typedef void tile_function(const sx_tile_call *t);
+
+#define TILE(rows, vectors)                                                                      \
+  static void whole_##rows##_##vectors(const sx_tile_call *t) { tile(rows, vectors, WHOLE, t); } \
+  static void tail_##rows##_##vectors(const sx_tile_call *t) { tile(rows, vectors, TAIL, t); }   \
+  static void copy_##rows##_##vectors(const sx_tile_call *t) { tile(rows, vectors, COPY, t); }
+#define TILES(rows) TILE(rows, 1) TILE(rows, 2)
+TILES(1)
+TILES(2)
+TILES(3)
+TILES(4)
+#if defined(__AVX2__)
+TILES(5)
+TILES(6)
+#endif
+#if defined(__AVX512F__)
+TILES(7)
+TILES(8)
+TILES(9)
+TILES(10)
+TILES(11)
+TILES(12)
+TILES(13)
+TILES(14)
+#endif
+
+#define KINDS(rows, vectors) \
+  { whole_##rows##_##vectors, tail_##rows##_##vectors, copy_##rows##_##vectors }
+#define ROW(rows) \
+  { KINDS(rows, 1), KINDS(rows, 2) }
+static tile_function *const tiles[ROWS][VECTORS][N_KINDS] = {
+    ROW(1), ROW(2), ROW(3), ROW(4),
+#if defined(__AVX2__)
+    ROW(5), ROW(6),
+#endif
+#if defined(__AVX512F__)
+    ROW(7), ROW(8), ROW(9), ROW(10), ROW(11), ROW(12), ROW(13), ROW(14),
+#endif
+};
+
+void SX_AT_LEVEL(sx_tile_run)(const sx_tile_call *t, int64_t rows) {
+  int64_t vectors = sx_ceil_div(t->n_columns, SX_LANES);
+#if defined(__AVX512VL__)
+  if (vectors == 1) {
+    SX_AT_LEVEL(sx_tile_run_narrow)(t, rows);
+    return;
+  }
+#endif
+  tile_kind kind = t->copy ? COPY : !t->padded && t->n_columns % SX_LANES != 0 ? TAIL : WHOLE;
+  tiles[rows - 1][vectors - 1][kind](t);
+}
