@@ -3,7 +3,7 @@
  * of a table of 32 lanes, many columns at once, and the table is folded at the end of a chunk. */
 #include "reduce.h"
 
-enum { LANES = 32, CHUNK = 4096, COLUMNS = 128, VECTORS = LANES / SX_LANES };
+enum { LANES = SX_SUM_LANES, CHUNK = 4096, VECTORS = LANES / SX_LANES };
 
 /* ---- lines ---------------------------------------------------------------------- */
 
@@ -65,7 +65,8 @@ typedef struct sum_job {
   const sx_operand *out;
   int64_t n_chunks, results_room; /* chunks of a line; floats between two threads' results */
   float *results;
-  int64_t base; /* of the one line whose chunks are shared among threads */
+  int64_t base;  /* of the one line whose chunks are shared among threads */
+  int64_t strip; /* columns: of a unit of work */
 } sum_job;
 
 static void store_sum(const sx_operand *out, int64_t at, float sum) {
@@ -105,50 +106,48 @@ static void sum_long_lines(const sx_call *call, sum_job *job) {
 
 /* Lanes of many columns; the first of two levels takes rows, the second the results of chunks. */
 typedef struct table {
-  float lanes[2][LANES][COLUMNS];
-  int64_t n[2];
+  float *lanes[2];
+  int64_t n[2], n_columns, lane_room;
 } table;
 
-static void add_row(table *t, int level, const float *x, int64_t n_columns) {
-  float *lane = t->lanes[level][t->n[level] % LANES];
-  if (t->n[level]++ < LANES) {
-    memcpy(lane, x, (size_t)n_columns * 4);
-    return;
-  }
-  int64_t k = 0;
-  if (n_columns == COLUMNS) {
-    SX_UNROLL for (; k < COLUMNS; k += SX_LANES)
-        sx_floats_store(lane + k, sx_floats_load(lane + k) + sx_floats_load(x + k));
-    return;
-  }
-  for (; k + SX_LANES <= n_columns; k += SX_LANES)
-    sx_floats_store(lane + k, sx_floats_load(lane + k) + sx_floats_load(x + k));
-  for (; k < n_columns; k++) lane[k] += x[k];
+static table make_table(void *memory, int64_t n_columns) {
+  table t = {.n_columns = n_columns, .lane_room = sx_sum_lane_room(n_columns)};
+  t.lanes[0] = memory;
+  t.lanes[1] = t.lanes[0] + LANES * t.lane_room;
+  return t;
 }
 
-static const float *fold_table(table *t, int level, int64_t n_columns) {
+/* Four registers at a time, upwards in memory. */
+static void add_to(float *to, const float *x, int64_t n) {
+  enum { STEP = 4 * SX_LANES };
+  int64_t k = 0;
+  for (; k + STEP <= n; k += STEP)
+    SX_UNROLL for (int64_t v = k; v < k + STEP; v += SX_LANES)
+        sx_floats_store(to + v, sx_floats_load(to + v) + sx_floats_load(x + v));
+  for (; k < n; k++) to[k] += x[k];
+}
+
+static void add_row(table *t, int level, const float *x) {
+  float *lane = t->lanes[level] + t->n[level] % LANES * t->lane_room;
+  if (t->n[level]++ < LANES)
+    memcpy(lane, x, (size_t)t->n_columns * 4);
+  else
+    add_to(lane, x, t->n_columns);
+}
+
+static const float *fold_table(table *t, int level) {
   int64_t n = sx_min_i64(t->n[level], LANES);
   for (int64_t h = LANES / 2; h > 0; h /= 2)
-    for (int64_t j = 0; j < h && j + h < n; j++) {
-      float *lane = t->lanes[level][j];
-      const float *other = t->lanes[level][j + h];
-      if (n_columns < COLUMNS)
-        for (int64_t k = 0; k < n_columns; k++) lane[k] += other[k];
-      else
-        SX_UNROLL for (int64_t k = 0; k < COLUMNS; k += SX_LANES)
-            sx_floats_store(lane + k, sx_floats_load(lane + k) + sx_floats_load(other + k));
-    }
+    for (int64_t j = 0; j < h && j + h < n; j++)
+      add_to(t->lanes[level] + j * t->lane_room, t->lanes[level] + (j + h) * t->lane_room, t->n_columns);
   t->n[level] = 0;
-  return t->lanes[level][0];
+  return t->lanes[level];
 }
 
-static void sum_columns_of(const sx_reduction *r, const sx_operand *out, int64_t base, int64_t out_at,
-                           int64_t n_columns) {
-  table t;
-  float wide[COLUMNS];
+static void sum_columns_of(const sx_reduction *r, const sx_operand *out, int64_t base, int64_t out_at, table *t) {
+  float wide[SX_SUM_COLUMNS];
   int last = r->reduced.n - 1;
   int64_t length = last >= 0 ? r->reduced.dims[last] : 1, stride = last >= 0 ? r->reduced.strides[last] : 0;
-  t.n[0] = t.n[1] = 0;
   int64_t at = base, within = 0; /* the rows of the innermost loop that are done */
   for (int64_t row = 0; row < r->n_in; row++, within++, at += stride) {
     if (within == length) {
@@ -157,26 +156,38 @@ static void sum_columns_of(const sx_reduction *r, const sx_operand *out, int64_t
     }
     const void *x = (const char *)r->data + at * r->bytes;
     if (r->dtype != SX_F32) {
-      SX_AT_LEVEL(sx_widen)(wide, x, r->dtype, n_columns);
+      SX_AT_LEVEL(sx_widen)(wide, x, r->dtype, t->n_columns);
       x = wide;
     }
-    add_row(&t, 0, x, n_columns);
-    if (t.n[0] == CHUNK) add_row(&t, 1, fold_table(&t, 0, n_columns), n_columns);
+    add_row(t, 0, x);
+    if (t->n[0] == CHUNK) add_row(t, 1, fold_table(t, 0));
   }
-  if (t.n[0] > 0 && t.n[1] > 0) add_row(&t, 1, fold_table(&t, 0, n_columns), n_columns);
-  const float *sums = fold_table(&t, t.n[1] > 0, n_columns);
-  SX_AT_LEVEL(sx_narrow)((char *)out->data + out_at * sx_element_bytes(out->dtype), out->dtype, sums, n_columns);
+  if (t->n[0] > 0 && t->n[1] > 0) add_row(t, 1, fold_table(t, 0));
+  const float *sums = fold_table(t, t->n[1] > 0);
+  SX_AT_LEVEL(sx_narrow)
+  ((char *)out->data + out_at * sx_element_bytes(out->dtype), out->dtype, sums, t->n_columns);
+}
+
+/* Strips of the columns that lie side by side: the wider, the longer the runs that are read, up to whole rows, which
+ * the processor fetches ahead; but one for each thread. */
+static int64_t strip_of(const sum_job *job, int n_threads) {
+  const sx_reduction *r = job->r;
+  int64_t width = r->kept.dims[r->kept.n - 1], others = r->n_out / width;
+  int64_t strips = sx_ceil_div(width, SX_SUM_COLUMNS), needed = sx_ceil_div(n_threads, others);
+  if (strips < needed) strips = needed;
+  int64_t strip = sx_ceil_div(sx_ceil_div(width, strips), SX_SUM_MULTIPLE) * SX_SUM_MULTIPLE;
+  return sx_min_i64(strip, SX_SUM_COLUMNS);
 }
 
 static void sum_columns(void *context, int64_t begin, int64_t end, int thread) {
-  (void)thread;
   const sum_job *job = context;
   const sx_reduction *r = job->r;
-  int64_t width = r->kept.dims[r->kept.n - 1], tiles = sx_ceil_div(width, COLUMNS);
+  int64_t width = r->kept.dims[r->kept.n - 1], strips = sx_ceil_div(width, job->strip);
   for (int64_t unit = begin; unit < end; unit++) {
-    int64_t out_at = unit / tiles * width + unit % tiles * COLUMNS;
-    int64_t n_columns = sx_min_i64(COLUMNS, width - unit % tiles * COLUMNS);
-    sum_columns_of(r, job->out, sx_axes_at(&r->kept, out_at), out_at, n_columns);
+    int64_t first = unit % strips * job->strip, out_at = unit / strips * width + first;
+    table t = make_table((char *)job->results + thread * sx_sum_table_bytes(job->strip),
+                         sx_min_i64(job->strip, width - first));
+    sum_columns_of(r, job->out, sx_axes_at(&r->kept, out_at), out_at, &t);
   }
 }
 
@@ -195,9 +206,10 @@ bool SX_AT_LEVEL(sx_fast_sum)(const sx_call *call) {
   sum_job job = {.r = &r, .out = &call->out, .n_chunks = sx_ceil_div(r.n_in, CHUNK), .results = call->scratch};
   job.results_room = (job.n_chunks + 15) / 16 * 16;
   if (r.columns && r.n_in <= (int64_t)CHUNK * CHUNK) {
-    int64_t width = r.kept.dims[r.kept.n - 1], tiles = sx_ceil_div(width, COLUMNS);
-    int64_t grain = sx_max_i64(1, LEAST_WORK / (r.n_in * sx_min_i64(width, COLUMNS)));
-    sx_pool_run(call->pool, r.n_out / width * tiles, grain, sum_columns, &job);
+    int64_t width = r.kept.dims[r.kept.n - 1];
+    job.strip = strip_of(&job, sx_pool_threads(call->pool));
+    int64_t grain = sx_max_i64(1, LEAST_WORK / (r.n_in * sx_min_i64(width, job.strip)));
+    sx_pool_run(call->pool, r.n_out / width * sx_ceil_div(width, job.strip), grain, sum_columns, &job);
   } else if (r.n_out < 2 * sx_pool_threads(call->pool) && job.n_chunks > 1) {
     sum_long_lines(call, &job);
   } else {

@@ -5,6 +5,7 @@
 #define SX_CPU_REDUCE_H
 
 #include "level.h"
+#include "sum_table.h"
 
 typedef struct sx_axes {
   int n;

@@ -1,6 +1,7 @@
 /* How much scratch a node's kernels may use: enough for the reference loop and for every level. */
 #include "conv.h"
 #include "operand.h"
+#include "sum_table.h"
 
 enum { SUM_CHUNK = 4096, SORT_BYTES = 16 };
 
@@ -30,12 +31,14 @@ static int64_t convolution_bytes(const sx_graph *graph, const sx_node *node, int
   return product > wide_bytes(node) + packed ? product : wide_bytes(node) + packed;
 }
 
-/* Results of the chunks of one line. */
+/* Results of the chunks of one line, or the table of a strip of columns. */
 static int64_t sum_bytes(const sx_graph *graph, const sx_node *node) {
   const sx_node *in = sx_node_at(graph, node->inputs[0]);
   int64_t n = 1;
   for (uint32_t k = 0; k < node->n_ints; k++) n *= in->dims[node->ints[k]];
-  return round_up((n / SUM_CHUNK + 1) * 4);
+  int64_t line = round_up((n / SUM_CHUNK + 1) * 4), n_out = sx_node_elements(node);
+  int64_t table = sx_sum_table_bytes(n_out < SX_SUM_COLUMNS ? n_out : SX_SUM_COLUMNS);
+  return line > table ? line : table;
 }
 
 int64_t sx_kernel_scratch(const sx_kernel_set *set, const sx_graph *graph, sx_id id, int n_threads) {

@@ -227,6 +227,24 @@ static void rows_of_every_length(void **state) {
   }
 }
 
+/* Narrow, as wide as a strip and wider, with more rows than lanes and than a chunk. */
+static void columns_of_every_width(void **state) {
+  (void)state;
+  static const int sizes[][3] = {{2, 31, 70}, {1, 33, 1},     {3, 70, 1030}, {1, 40, 2100},
+                                 {5, 64, 64}, {1, 8300, 130}, {2, 4096, 9},  {1, 1, 1024}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    int a = sizes[i][0], b = sizes[i][1], c = sizes[i][2];
+    char text[1024];
+    snprintf(text, sizeof text,
+             "graph \"g\"\n%%0 = param {path \"x\"} : f32 [%d %d %d]\n"
+             "%%1 = sum %%0 {axes [1]} : f32 [%d %d]\n%%2 = sum %%0 {axes [0 1]} : f32 [%d]\n"
+             "%%3 = cast %%0 : bf16 [%d %d %d]\n%%4 = sum %%3 {axes [0 1]} : bf16 [%d]\n"
+             "output \"a\" %%1\noutput \"b\" %%2\noutput \"c\" %%4\n",
+             a, b, c, a, c, c, a, b, c, c);
+    check_text(text);
+  }
+}
+
 static void long_groups_and_many_tiles(void **state) {
   (void)state;
   check_text(
@@ -595,6 +613,7 @@ int main(void) {
       cmocka_unit_test(levels_have_names),
       cmocka_unit_test(broadcasts_of_every_kind),
       cmocka_unit_test(rows_of_every_length),
+      cmocka_unit_test(columns_of_every_width),
       cmocka_unit_test(long_groups_and_many_tiles),
       cmocka_unit_test(copies_of_views),
       cmocka_unit_test(a_large_transposition),
