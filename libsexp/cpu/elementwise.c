@@ -41,6 +41,8 @@ typedef struct working {
   char *slots, *scalar_slots, *pads;
   int64_t begin, n; /* of the tile: elements */
   int64_t first_row, n_rows;
+  int64_t width, pitch; /* of a row: elements that are evaluated; from a row to the next of what is given */
+  float *const *given;
   void *at[SX_GROUP_TABLE]; /* of the tile's first element, or row */
 } working;
 
@@ -73,6 +75,10 @@ static void place_direct(working *w) {
   for (uint32_t i = 0; i < w->group->n_values; i++) {
     const sx_group_value *one = &w->group->values[i];
     if (one->place != SX_PLACE_DIRECT) continue;
+    if (one->given) {
+      w->at[i] = w->given[one->given - 1];
+      continue;
+    }
     int64_t first = one->scalar ? w->first_row : w->begin;
     w->at[i] = (char *)w->data[one->buffer] + (first + one->walk.offset) * one->bytes;
   }
@@ -144,7 +150,8 @@ static void place_row(const working *w, const sx_group_step *step, int64_t row, 
     else if (one->place == SX_PLACE_SPLAT)
       table[value] = w->at[value];
     else
-      table[value] = (char *)w->at[value] + (one->scalar ? row : row * w->group->row) * one->bytes;
+      table[value] =
+          (char *)w->at[value] + (one->scalar ? row : row * (one->given ? w->pitch : w->group->row)) * one->bytes;
   }
 }
 
@@ -158,8 +165,8 @@ static void run_rows(working *w, const sx_group_step *step) {
     uint32_t n_folds = 0;
     for (uint32_t i = 0; i < step->n_instructions && n_folds < step->n_folds; i++)
       if (step->instructions[i].folds)
-        chains->fold_begin(step->instructions[i].op, w->at[SX_GROUP_FOLDS + n_folds++], group->row);
-    run_span(w, step, table, group->row);
+        chains->fold_begin(step->instructions[i].op, w->at[SX_GROUP_FOLDS + n_folds++], w->width);
+    run_span(w, step, table, w->width);
     n_folds = 0;
     for (uint32_t i = 0; i < step->n_instructions && n_folds < step->n_folds; i++) {
       const sx_instruction *one = &step->instructions[i];
@@ -200,6 +207,7 @@ static void run_elements(working *w, int64_t begin, int64_t end) {
     w->n = end - w->begin < group->tile ? end - w->begin : group->tile;
     w->first_row = group->row ? w->begin / group->row : 0;
     w->n_rows = group->row ? w->n / group->row : 1;
+    w->width = group->row;
     run_tile(w);
   }
 }
@@ -254,4 +262,17 @@ void sx_group_run_range(const sx_group *group, void *const *data, void *scratch,
   working w;
   begin_work(&w, group, data, scratch);
   run_elements(&w, begin, end);
+}
+
+void sx_group_run_tile(const sx_group *group, void *const *data, void *scratch, const sx_group_tile *tile) {
+  working w;
+  begin_work(&w, group, data, scratch);
+  w.first_row = tile->first_row;
+  w.n_rows = tile->n_rows;
+  w.begin = tile->first_row * group->row;
+  w.n = tile->n_rows * group->row;
+  w.width = tile->width;
+  w.pitch = tile->pitch;
+  w.given = tile->given;
+  run_tile(&w);
 }

@@ -23,4 +23,18 @@ void sx_group_run_range(const sx_group *group, void *const *data, void *scratch,
 /* Where a range may begin: a row's elements, or what an input repeats after; 1: anywhere. */
 int64_t sx_group_multiple(const sx_group *group);
 
+/* Rows of a group, with values that are not in buffers of the plan. */
+typedef struct sx_group_tile {
+  int64_t first_row, n_rows, width; /* the first `width` elements of each row are evaluated */
+  float *const *given;              /* each [n_rows pitch] */
+  int64_t pitch;                    /* elements from a row to the next */
+} sx_group_tile;
+
+/* Prepares a group with rows, all of whose operations chains can do, for tiles of at most n_rows rows. given: f32
+ * nodes, inputs or stored, of all elements, whose memory the caller gives with each tile. */
+sx_group *sx_group_new_tiled(const sx_plan *plan, const sx_task *task, const sx_id *given, uint32_t n_given,
+                             int64_t n_rows, const sx_kernel_set *kernels, sx_arena *arena);
+/* scratch: sx_group_scratch bytes. */
+void sx_group_run_tile(const sx_group *group, void *const *data, void *scratch, const sx_group_tile *tile);
+
 #endif

@@ -13,6 +13,7 @@
 #include "../base/bug.h"
 #include "../ir/draw_key.h"
 #include "../pass/plan_parts.h"
+#include "attention.h"
 #include "canonical.h"
 #include "elementwise.h"
 #include "launch.h"
@@ -34,6 +35,7 @@ typedef struct step {
   sx_group *group;         /* ELEMENT */
   sx_group **groups;       /* ELEMENT: of one launch, the step's own the first */
   uint32_t n_groups;       /* 0: run with a step before */
+  sx_attending *attending; /* ATTENTION */
   sx_walk *walk;           /* COPY */
   uint32_t source, target; /* buffers: COPY reads, NODE and COPY write */
 } step;
@@ -97,6 +99,10 @@ static bool prepare_step(sx_executable *e, step *s, const sx_task *task, int64_t
     s->source = e->plan->views[task->nodes[1]].buffer;
     return true;
   }
+  if (task->kind == SX_TASK_ATTENTION) {
+    s->attending = sx_attending_new(e->plan, task, e->cpu.kernels, arena);
+    return true;
+  }
   bool alone = task->n_nodes == 1 && e->cpu.kernels->simd == SX_SIMD_REFERENCE;
   if (task->kind == SX_TASK_NODE || alone) return prepare_node(e, s, task->nodes[0], draw_seed, arena);
   s->group = sx_group_new(e->plan, task, e->cpu.kernels, arena);
@@ -111,6 +117,7 @@ static int64_t scratch_bytes(const sx_executable *e) {
     int64_t bytes = 0;
     if (s->kind == SX_TASK_NODE) bytes = sx_kernel_scratch(e->cpu.kernels, e->plan->graph, s->node, n_threads);
     if (s->kind == SX_TASK_ELEMENT) bytes = sx_group_scratch(s->group) * n_threads;
+    if (s->kind == SX_TASK_ATTENTION) bytes = sx_attending_scratch(s->attending) * n_threads;
     if (bytes > most) most = bytes;
   }
   return sx_aligned(most);
@@ -287,6 +294,9 @@ static void run_step(const sx_executable *e, step *s) {
       break;
     case SX_TASK_COPY:
       sx_walk_copy(s->walk, e->data[s->source], e->data[s->target], e->cpu.pool);
+      break;
+    case SX_TASK_ATTENTION:
+      sx_attending_run(s->attending, e->data, e->scratch, e->cpu.pool);
       break;
     case SX_TASK_NODE:
       run_node(e, s);

@@ -35,6 +35,7 @@ typedef struct sx_group_value {
   bool scalar;          /* one a row */
   bool called;          /* a call uses it */
   bool stored;          /* written to its buffer */
+  uint32_t given;       /* 1 + its place in sx_group_tile.given; 0: none */
   uint32_t first, last; /* steps that use it */
 } sx_group_value;
 
@@ -74,6 +75,7 @@ struct sx_group {
   int64_t row;                            /* elements of a row; 0: no rows */
   int64_t n, piece, tile, tiles_in_piece; /* elements */
   int64_t work;                           /* of a tile, in simple operations; at least 1 */
+  bool tiled;                             /* run by sx_group_run_tile */
 };
 
 /* Work that is worth a thread: below, waking one costs more. */

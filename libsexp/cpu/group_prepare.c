@@ -248,7 +248,7 @@ static void cut_rows(sx_group *group) {
 
 /* Whether an input looks the same in every tile: it repeats after `period`, and tiles are whole periods. */
 static bool is_fixed(const sx_group *group, const sx_group_value *one) {
-  if (one->place != SX_PLACE_READ || one->scalar) return false;
+  if (one->place != SX_PLACE_READ || one->scalar || group->tiled) return false;
   if (sx_walk_is_splat(&one->walk)) return true;
   if (one->walk.strides[0] != 0) return false;
   int64_t period = one->walk.n / one->walk.dims[0];
@@ -350,29 +350,51 @@ static int64_t count_elements(const preparing *p) {
   return n;
 }
 
-sx_group *sx_group_new(const sx_plan *plan, const sx_task *task, const sx_kernel_set *kernels, sx_arena *arena) {
+typedef struct tile_cut {
+  const sx_id *given;
+  uint32_t n_given;
+  int64_t n_rows; /* of a tile; 0: the group cuts its own */
+} tile_cut;
+
+static void add_values(preparing *p, const tile_cut *tiling) {
+  const sx_task *task = p->task;
+  sx_group *group = p->group;
+  add_inputs(p);
+  for (uint32_t i = 0; i < task->n_nodes; i++) {
+    int64_t n = sx_node_elements(sx_node_at(p->plan->graph, task->nodes[i]));
+    add_value(p, task->nodes[i], is_scalar(p, n), false);
+    group->values[group->n_values - 1].stored = task->stored[i];
+  }
+  for (uint32_t i = 0; i < tiling->n_given; i++) group->values[find_value(group, tiling->given[i])].given = i + 1;
+}
+
+static void cut(sx_group *group, const tile_cut *tiling) {
+  if (tiling->n_rows)
+    group->tile = group->piece = tiling->n_rows * group->row;
+  else if (group->row)
+    cut_rows(group);
+  else
+    cut_tiles(group);
+}
+
+static sx_group *new_group(const sx_plan *plan, const sx_task *task, const tile_cut *tiling,
+                           const sx_kernel_set *kernels, sx_arena *arena) {
   sx_group *group = SX_NEW(arena, sx_group);
   preparing p = {.plan = plan, .task = task, .group = group, .arena = arena};
   group->kernels = kernels;
   group->chains = kernels->chains;
   group->row = task->row;
+  group->tiled = tiling->n_rows > 0;
   group->n = count_elements(&p);
   group->values = SX_NEW_N(arena, sx_group_value, task->n_nodes * 4);
   group->instructions = SX_NEW_N(arena, sx_instruction, task->n_nodes);
   group->steps = SX_NEW_N(arena, sx_group_step, task->n_nodes);
-  add_inputs(&p);
-  for (uint32_t i = 0; i < task->n_nodes; i++) {
-    add_value(&p, task->nodes[i], is_scalar(&p, sx_node_elements(sx_node_at(plan->graph, task->nodes[i]))), false);
-    group->values[group->n_values - 1].stored = task->stored[i];
-  }
+  add_values(&p, tiling);
   for (uint32_t i = 0; i < task->n_nodes; i++) add_instruction(&p, task->nodes[i]);
   make_steps(&p);
   if (!group->row) group->row = find_row(group);
   place_values(&p);
-  if (group->row)
-    cut_rows(group);
-  else
-    cut_tiles(group);
+  cut(group, tiling);
   for (uint32_t i = 0; i < group->n_values; i++) {
     sx_group_value *one = &group->values[i];
     if (!is_fixed(group, one)) continue;
@@ -383,4 +405,13 @@ sx_group *sx_group_new(const sx_plan *plan, const sx_task *task, const sx_kernel
   compile_chains(&p);
   group->work = work_of(group) * (group->tile > 0 ? group->tile : 1);
   return group;
+}
+
+sx_group *sx_group_new(const sx_plan *plan, const sx_task *task, const sx_kernel_set *kernels, sx_arena *arena) {
+  return new_group(plan, task, &(tile_cut){0}, kernels, arena);
+}
+
+sx_group *sx_group_new_tiled(const sx_plan *plan, const sx_task *task, const sx_id *given, uint32_t n_given,
+                             int64_t n_rows, const sx_kernel_set *kernels, sx_arena *arena) {
+  return new_group(plan, task, &(tile_cut){given, n_given, n_rows}, kernels, arena);
 }

@@ -44,6 +44,8 @@ sx_simd sx_simd_best(void); /* of this machine and build */
 bool sx_simd_available(sx_simd simd);
 
 struct sx_chain_kernels;
+struct sx_gemm_plain;
+struct sx_gemm_part;
 
 /* Kernels of one SIMD level. */
 typedef struct sx_kernel_set {
@@ -53,6 +55,8 @@ typedef struct sx_kernel_set {
    * unless equal. dtype is that of input 0 (WHERE: of input 1), to that of the result. */
   void (*element)(sx_op op, sx_dtype from, sx_dtype to, void *out, const void *const *inputs, int64_t n);
   const struct sx_chain_kernels *chains; /* operations in registers (chain.h) */
+  /* A part of a product of f32 matrices (gemm.h). panels: sx_gemm_scratch_bytes. */
+  void (*product)(const struct sx_gemm_plain *plain, const struct sx_gemm_part *part, float *panels);
 } sx_kernel_set;
 
 const sx_kernel_set *sx_kernels(sx_simd simd); /* available ones; REFERENCE: no fast kernels */

@@ -12,6 +12,7 @@ const sx_kernel_set SX_AT_LEVEL(sx_kernel_set) = {
     .simd = (sx_simd)SX_AT_LEVEL(SIMD),
     .element = SX_AT_LEVEL(sx_element),
     .chains = &SX_AT_LEVEL(sx_chain_kernels),
+    .product = SX_AT_LEVEL(sx_gemm_run_plain),
     .fast =
         {
             [SX_OP_PAD] = SX_AT_LEVEL(sx_fast_pad),

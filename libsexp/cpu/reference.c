@@ -86,5 +86,7 @@ sx_kernel *const sx_reference[SX_N_OPS] = {
 extern const struct sx_chain_kernels sx_chain_kernels_scalar;
 
 /* A group of several nodes is a matter of the plan, not of a level: it needs chains. A group of one has none. */
-const sx_kernel_set sx_kernel_set_reference = {
-    .simd = SX_SIMD_REFERENCE, .element = sx_reference_elements, .chains = &sx_chain_kernels_scalar};
+const sx_kernel_set sx_kernel_set_reference = {.simd = SX_SIMD_REFERENCE,
+                                               .element = sx_reference_elements,
+                                               .chains = &sx_chain_kernels_scalar,
+                                               .product = sx_reference_product};

@@ -19,6 +19,9 @@ sx_value sx_reference_apply(sx_op op, sx_dtype from, sx_dtype to, const sx_value
 /* sx_kernel_set.element by sx_reference_apply. */
 void sx_reference_elements(sx_op op, sx_dtype from, sx_dtype to, void *out, const void *const *inputs, int64_t n);
 
+/* sx_kernel_set.product by the same loop as an EINSUM. */
+void sx_reference_product(const struct sx_gemm_plain *plain, const struct sx_gemm_part *part, float *panels);
+
 /* One element of a convolution or of its data gradient, before it is rounded to its dtype. */
 float sx_reference_conv_at(const sx_call *call, const int64_t at[4]);
 float sx_reference_conv_data_at(const sx_call *call, const int64_t at[4]);

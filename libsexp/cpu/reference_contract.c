@@ -3,6 +3,7 @@
  * order, the blocks' partials added in order to the first. Nothing contracted gives +0. */
 #include <math.h>
 
+#include "gemm.h"
 #include "reference.h"
 
 enum { PRODUCT_BLOCK = 256, LABELS = 128 };
@@ -94,6 +95,19 @@ void sx_reference_einsum(const sx_call *call) {
              (sx_value){.f = product_result(&value)});
     sx_index_next(outer, call->out.dims, call->out.rank);
   }
+}
+
+/* sx_kernel_set.product */
+void sx_reference_product(const sx_gemm_plain *plain, const sx_gemm_part *part, float *panels) {
+  (void)panels;
+  for (int64_t i = part->first_row; i < part->end_row; i++)
+    for (int64_t j = part->first_column; j < part->end_column; j++) {
+      const float *a = part->a + i * plain->a_row, *b = part->b + j * plain->b_column;
+      float *c = part->c + i * plain->c_row + j * plain->c_column;
+      product value = {.n = 0};
+      for (int64_t k = 0; k < plain->k; k++) product_add(&value, a[k * plain->a_depth], b[k * plain->b_depth]);
+      *c = product_result(&value);
+    }
 }
 
 /* x at a pixel, 0 in the padding. */

@@ -174,6 +174,19 @@ static void find_source(sx_fusion *f, sx_id id) {
   }
 }
 
+/* Results of a region are above all that it reads; what is inside is read by no other task. */
+static void place_in_region(sx_fusion *f, sx_id id) {
+  uint32_t number = f->planning->region_of[id];
+  f->levels[id] = 0;
+  if (number == UINT32_MAX) return;
+  sx_region *region = &f->planning->regions.items[number];
+  for (uint32_t i = 0; i < region->n_inputs && id == region->first; i++) {
+    uint32_t level = f->levels[f->planning->roots[region->inputs[i]]] + 1;
+    if (level > region->level) region->level = level;
+  }
+  f->levels[id] = region->level;
+}
+
 static void first_walk(sx_fusion *f) {
   for (sx_id id = 0; id < f->graph->nodes.n; id++) {
     const sx_node *node = sx_node_at(f->graph, id);
@@ -187,6 +200,9 @@ static void first_walk(sx_fusion *f) {
       case SX_ROLE_ELEMENT:
       case SX_ROLE_ROWS:
         place_member(f, id);
+        break;
+      case SX_ROLE_ATTENTION:
+        place_in_region(f, id);
         break;
       case SX_ROLE_COPY:
       case SX_ROLE_NODE:
@@ -278,7 +294,8 @@ void sx_plan_fuse(sx_planning *planning) {
   f.readers = SX_NEW_N(planning->arena, sx_id, n);
   f.users = SX_NEW_N(planning->arena, uint32_t, n);
   for (sx_id id = 0; id < n; id++) {
-    if (planning->options->fuse && reduces_rows(&f, id)) planning->roles[id] = SX_ROLE_ROWS;
+    bool taken = planning->roles[id] == SX_ROLE_ATTENTION;
+    if (planning->options->fuse && !taken && reduces_rows(&f, id)) planning->roles[id] = SX_ROLE_ROWS;
     f.parents[id] = id;
     f.sizes[id] = 1;
     f.readers[id] = SX_NO_NODE;
@@ -292,6 +309,7 @@ void sx_plan_fuse(sx_planning *planning) {
   settle_roles(&f);
   for (sx_id id = 0; id < n; id++) {
     planning->rows[id] = f.extents[id].row;
-    planning->stored[id] = sx_is_element(&f, id) && f.users[id] != planning->groups[id];
+    if (planning->roles[id] != SX_ROLE_ATTENTION)
+      planning->stored[id] = sx_is_element(&f, id) && f.users[id] != planning->groups[id];
   }
 }

@@ -77,7 +77,7 @@ static void make_buffers(making *m) {
       buffer = leaf_buffer(m, id, &iota);
     else if (role == SX_ROLE_VIEW)
       buffer = m->buffer_of[m->p->roots[id]];
-    else if (role != SX_ROLE_ELEMENT || m->p->stored[id])
+    else if ((role != SX_ROLE_ELEMENT && role != SX_ROLE_ATTENTION) || m->p->stored[id])
       buffer = computed_buffer(m, id);
     m->buffer_of[id] = m->plan->views[id].buffer = buffer;
   }
@@ -107,6 +107,9 @@ static void make_tasks(making *m) {
       sx_task *task = &m->plan->tasks.items[m->task_of[group]];
       task->stored[task->n_nodes] = m->p->stored[id];
       task->nodes[task->n_nodes++] = id;
+    } else if (role == SX_ROLE_ATTENTION && m->p->region_of[id] != UINT32_MAX) {
+      const sx_region *region = &m->p->regions.items[m->p->region_of[id]];
+      if (id == region->first) SX_PUSH(m->p->arena, m->plan->tasks, region->task);
     } else if (role == SX_ROLE_NODE || role == SX_ROLE_COPY) {
       bool copy = role == SX_ROLE_COPY;
       uint32_t n_nodes = copy ? 2 : 1;
@@ -207,7 +210,9 @@ sx_plan *sx_plan_make(const sx_graph *graph, const sx_plan_options *options, sx_
   planning.rows = SX_NEW_N(arena, int64_t, n);
   m.task_of = SX_NEW_N(arena, uint32_t, n);
   m.buffer_of = SX_NEW_N(arena, uint32_t, n);
+  planning.region_of = SX_NEW_N(arena, uint32_t, n);
   sx_plan_views(&planning);
+  sx_plan_attention(&planning);
   sx_plan_fuse(&planning);
   make_buffers(&m);
   make_tasks(&m);

@@ -35,22 +35,25 @@ typedef struct sx_view {
 } sx_view;
 
 typedef enum sx_task_kind {
-  SX_TASK_ELEMENT, /* a group of ELEMENT nodes of one number of elements, evaluated tile by tile; one may read
-                      another through RESHAPE, which leaves elements in their places. With rows: reductions of rows
-                      too, and nodes of one element a row (rows.c) */
-  SX_TASK_NODE,    /* one node of another class */
-  SX_TASK_COPY     /* nodes[1], as its view sees it, in row-major order into `target`, as value of nodes[0]:
-                      a RESHAPE that is no view, or (nodes[0] = nodes[1]) an output that is a view or a leaf */
+  SX_TASK_ELEMENT,   /* a group of ELEMENT nodes of one number of elements, evaluated tile by tile; one may read
+                        another through RESHAPE, which leaves elements in their places. With rows: reductions of rows
+                        too, and nodes of one element a row (rows.c) */
+  SX_TASK_NODE,      /* one node of another class */
+  SX_TASK_ATTENTION, /* products and the rows between them, by tiles of rows (attention.h); nodes of the first ones may
+                        be evaluated in several such tasks, and only results of the last products are stored */
+  SX_TASK_COPY       /* nodes[1], as its view sees it, in row-major order into `target`, as value of nodes[0]:
+                        a RESHAPE that is no view, or (nodes[0] = nodes[1]) an output that is a view or a leaf */
 } sx_task_kind;
 
 typedef struct sx_task {
   sx_task_kind kind;
-  sx_id *nodes; /* ELEMENT: in the order of evaluation; those in `stored` are written to their buffers */
+  sx_id *nodes; /* ELEMENT, ATTENTION: in the order of evaluation; those in `stored` are written to their buffers */
   uint32_t n_nodes;
-  bool *stored;    /* per node */
+  bool *stored;    /* per node; else NULL */
   int64_t row;     /* ELEMENT: elements that a reduction of the group takes, or for which an element of another node
                       is repeated; 0: all nodes have one number of elements */
   uint32_t target; /* COPY: the buffer written */
+  const struct sx_attention *attention; /* ATTENTION */
 } sx_task;
 
 typedef struct sx_plan {
@@ -71,7 +74,8 @@ typedef struct sx_plan_options {
   const bool *again;
   /* Products may be laid out as their transpositions (layout.c): who executes writes them by their views. */
   bool layout;
-  bool wait; /* groups may wait for the group that reads them (wait.c) */
+  bool wait;      /* groups may wait for the group that reads them (wait.c) */
+  bool attention; /* ATTENTION tasks, which not every executor has; only with `fuse` */
 } sx_plan_options;
 
 /* Plans a READY graph. Everything is in the arena. Never fails but for memory. */

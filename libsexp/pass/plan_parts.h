@@ -7,13 +7,23 @@
 
 /* How a node comes to its value. */
 typedef enum sx_role {
-  SX_ROLE_LEAF,    /* from outside, or known */
-  SX_ROLE_VIEW,    /* a view of its root */
-  SX_ROLE_COPY,    /* its input, materialized */
-  SX_ROLE_ELEMENT, /* in a group */
-  SX_ROLE_ROWS,    /* a reduction that may be in a group: while groups are made, then ELEMENT or NODE */
-  SX_ROLE_NODE     /* a task of its own */
+  SX_ROLE_LEAF,     /* from outside, or known */
+  SX_ROLE_VIEW,     /* a view of its root */
+  SX_ROLE_COPY,     /* its input, materialized */
+  SX_ROLE_ELEMENT,  /* in a group */
+  SX_ROLE_ROWS,     /* a reduction that may be in a group: while groups are made, then ELEMENT or NODE */
+  SX_ROLE_NODE,     /* a task of its own */
+  SX_ROLE_ATTENTION /* in a region; stored where it is one of its results */
 } sx_role;
+
+/* Nodes that become one ATTENTION task. */
+typedef struct sx_region {
+  sx_task task;
+  sx_id first;         /* of its results; the roots of what it reads are leaves or come before */
+  const sx_id *inputs; /* what it reads */
+  uint32_t n_inputs;
+  uint32_t level; /* while groups are made */
+} sx_region;
 
 /* Lists of buffers, one list a task: items[starts[t]] to items[starts[t + 1] - 1]. */
 typedef struct sx_lists {
@@ -30,8 +40,10 @@ typedef struct sx_planning {
   sx_id *roots;     /* per node: the node whose buffer its view is of; itself unless a VIEW */
   uint32_t *groups; /* per ELEMENT node: a node that stands for its group */
   int64_t *rows;    /* per node that stands for a group: elements of its rows; 0: it has none */
-  bool *stored;     /* per ELEMENT node: used outside its group */
-  sx_lists reads;   /* per task, in the order of creation: buffers with a writer, each once */
+  bool *stored;     /* per ELEMENT or ATTENTION node: used outside its group or region */
+  SX_VEC(sx_region) regions;
+  uint32_t *region_of; /* per result of a region: its number; else UINT32_MAX */
+  sx_lists reads;      /* per task, in the order of creation: buffers with a writer, each once */
   sx_lists writes;
   uint32_t *order; /* tasks in execution order, as numbers of creation */
 } sx_planning;
@@ -45,6 +57,8 @@ enum { SX_ROW_LEAST = 48, SX_ROW_MOST = 1 << 15, SX_ROWS_FEWEST = 8 };
 void sx_plan_layouts(const sx_graph *graph, sx_id *layouts, sx_arena *arena);
 /* Fills roles, roots and plan->views; a view's buffer is filled by plan.c. */
 void sx_plan_views(sx_planning *planning);
+/* Fills regions, region_of and the role ATTENTION, where the options ask for it. */
+void sx_plan_attention(sx_planning *planning);
 /* Fills groups, rows and stored, and turns the role ROWS into ELEMENT or NODE. */
 void sx_plan_fuse(sx_planning *planning);
 /* Puts the nodes of a group with rows in the order in which they are evaluated. A group all of whose nodes turn out

@@ -10,6 +10,7 @@
  */
 #include <inttypes.h>
 
+#include "attention.h"
 #include "plan.h"
 
 static const char *const buffer_kinds[] = {
@@ -49,6 +50,21 @@ static void print_node(sx_text *text, const sx_plan *plan, sx_id id) {
   for (uint32_t i = 0; i < node->n_inputs; i++) sx_text_addf(text, " %%%" PRIu32, node->inputs[i]);
 }
 
+static void print_group(sx_text *text, const sx_plan *plan, const sx_task *task) {
+  for (uint32_t i = 0; i < task->n_nodes; i++) {
+    print_node(text, plan, task->nodes[i]);
+    if (task->stored[i]) sx_text_addf(text, " -> b%" PRIu32, plan->views[task->nodes[i]].buffer);
+  }
+}
+
+static void print_attention(sx_text *text, const sx_plan *plan, const sx_task *task) {
+  const sx_attention *attention = task->attention;
+  sx_text_add(text, "attention ");
+  sx_text_add_shape(text, attention->batch, attention->n_batch_axes);
+  sx_text_addf(text, " of %" PRId64 " by %" PRId64, attention->rows, attention->columns);
+  print_group(text, plan, task);
+}
+
 static void print_task(sx_text *text, const sx_plan *plan, const sx_task *task) {
   switch (task->kind) {
     case SX_TASK_COPY:
@@ -60,6 +76,9 @@ static void print_task(sx_text *text, const sx_plan *plan, const sx_task *task) 
       print_node(text, plan, task->nodes[0]);
       sx_text_addf(text, " -> b%" PRIu32, task->target);
       return;
+    case SX_TASK_ATTENTION:
+      print_attention(text, plan, task);
+      return;
     case SX_TASK_ELEMENT:
       break;
   }
@@ -67,10 +86,7 @@ static void print_task(sx_text *text, const sx_plan *plan, const sx_task *task) 
   sx_text_add(text, "element ");
   sx_text_add_shape(text, first->dims, first->rank);
   if (task->row) sx_text_addf(text, " rows of %" PRId64, task->row);
-  for (uint32_t i = 0; i < task->n_nodes; i++) {
-    print_node(text, plan, task->nodes[i]);
-    if (task->stored[i]) sx_text_addf(text, " -> b%" PRIu32, plan->views[task->nodes[i]].buffer);
-  }
+  print_group(text, plan, task);
 }
 
 void sx_plan_print(sx_text *text, const sx_plan *plan) {

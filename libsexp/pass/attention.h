@@ -1,0 +1,44 @@
+/* What an ATTENTION task computes: products whose result is [batch.. rows columns], element operations and reductions
+ * of rows on that, and products that read it. A few rows at a time are alive.
+ *
+ *   s = q k^T   p = softmax s   o = p v        one task, of which only o is stored
+ *   s, p again  g = do v^T   ds = ...   dv = p^T do   dq = ds k   dk = ds^T q        another */
+#ifndef SX_PASS_ATTENTION_H
+#define SX_PASS_ATTENTION_H
+
+#include "plan.h"
+
+/* A matrix for each batch index in a buffer: where its elements lie. */
+typedef struct sx_attention_matrix {
+  sx_id node;
+  int64_t row, column;        /* strides, elements */
+  int64_t batch[SX_RANK_MAX]; /* likewise, one a batch axis */
+} sx_attention_matrix;
+
+typedef enum sx_attention_kind {
+  SX_ATTENTION_SCORES,       /* tile [rows columns] = left [rows depth] times right [columns depth], transposed */
+  SX_ATTENTION_OVER_COLUMNS, /* left [rows depth] = tile times right [columns depth] */
+  SX_ATTENTION_OVER_ROWS     /* left [columns depth] = tile, transposed, times right [rows depth] */
+} sx_attention_kind;
+
+typedef struct sx_attention_product {
+  sx_attention_kind kind;
+  sx_id node, tile; /* the product; its result or operand that is [batch.. rows columns] */
+  int64_t depth;
+  sx_attention_matrix left, right;
+} sx_attention_product;
+
+typedef struct sx_attention {
+  int n_batch_axes;
+  int64_t batch[SX_RANK_MAX];
+  int64_t n_batches, rows, columns;
+  sx_attention_product *products; /* SCORES first */
+  uint32_t n_products, n_scores;
+  sx_task
+      group; /* ELEMENT, rows of `columns`: what is between the products; `stored` are the tiles that products read */
+} sx_attention;
+
+/* A head's gradients are the work of one thread, and a task of few rows saves nothing. At most so many products. */
+enum { SX_ATTENTION_BATCHES = 8, SX_ATTENTION_ROWS = 16, SX_ATTENTION_PRODUCTS = 16 };
+
+#endif

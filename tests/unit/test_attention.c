@@ -1,0 +1,353 @@
+/* Attention as tasks by tiles of rows: which graphs have them, and that every bit is that of the plan without. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../libsexp/cpu/canonical.h"
+#include "../../libsexp/cpu/executable.h"
+#include "../../libsexp/pass/attention.h"
+#include "../common/cmocka_all.h"
+#include "../common/planned.h"
+#include "../common/random_graph.h"
+
+/* ---- graphs ---------------------------------------------------------------------------------------- */
+
+typedef enum mask_kind { MASK_NONE, MASK_CAUSAL, MASK_STRICT, MASK_ANY } mask_kind;
+
+/* Attention of q [b t h d] over k and v [b s h d], seen as [b h t d] and [b h s d]. */
+typedef struct shape {
+  int b, h, t, s, d;
+  mask_kind mask;
+  bool bias, dropout, backward, merged; /* merged: results are wanted as [b t h d] */
+} shape;
+
+typedef struct writing {
+  char text[8192];
+  size_t n;
+  int id;
+} writing;
+
+/* Adds a line; gives the number of its node. */
+__attribute__((format(printf, 2, 3))) static int add(writing *w, const char *format, ...) {
+  va_list arguments;
+  w->n += (size_t)snprintf(w->text + w->n, sizeof w->text - w->n, "%%%d = ", w->id);
+  va_start(arguments, format);
+  w->n += (size_t)vsnprintf(w->text + w->n, sizeof w->text - w->n, format, arguments);
+  va_end(arguments);
+  w->n += (size_t)snprintf(w->text + w->n, sizeof w->text - w->n, "\n");
+  assert_true(w->n < sizeof w->text);
+  return w->id++;
+}
+
+static int add_operand(writing *w, const char *name, const shape *c, int n) {
+  int x = add(w, "input {name \"%s\"} : f32 [%d %d %d %d]", name, c->b, n, c->h, c->d);
+  return add(w, "transpose %%%d {perm [0 2 1 3]} : f32 [%d %d %d %d]", x, c->b, c->h, n, c->d);
+}
+
+typedef struct shapes {
+  char wide[48], row[48], column[48];
+} shapes;
+
+static shapes shapes_of(const shape *c) {
+  shapes all;
+  snprintf(all.wide, sizeof all.wide, "[%d %d %d %d]", c->b, c->h, c->t, c->s);
+  snprintf(all.row, sizeof all.row, "[%d %d %d]", c->b, c->h, c->t);
+  snprintf(all.column, sizeof all.column, "[%d %d %d 1]", c->b, c->h, c->t);
+  return all;
+}
+
+static int add_stretched(writing *w, const shapes *of, int row) {
+  int column = add(w, "reshape %%%d : f32 %s", row, of->column);
+  return add(w, "broadcast %%%d : f32 %s", column, of->wide);
+}
+
+/* bool, of all scores; -1: none. */
+static int add_mask(writing *w, const shape *c, const shapes *of) {
+  int seen;
+  if (c->mask == MASK_NONE) return -1;
+  if (c->mask == MASK_ANY) {
+    seen = add(w, "input {name \"seen\"} : bool [%d %d]", c->t, c->s);
+  } else {
+    int row = add(w, "iota {axis 0} : i32 [%d %d]", c->t, c->s);
+    int column = add(w, "iota {axis 1} : i32 [%d %d]", c->t, c->s);
+    seen = add(w, "%s %%%d %%%d : bool [%d %d]", c->mask == MASK_CAUSAL ? "ge" : "gt", row, column, c->t, c->s);
+  }
+  return add(w, "broadcast %%%d : bool %s", seen, of->wide);
+}
+
+typedef struct forward {
+  int q, k, v, mask, e, sum, p, drop, dropped, o;
+} forward;
+
+static void add_output(writing *w, const char *name, int node, const shape *c, int n) {
+  if (c->merged) node = add(w, "transpose %%%d {perm [0 2 1 3]} : f32 [%d %d %d %d]", node, c->b, n, c->h, c->d);
+  w->n += (size_t)snprintf(w->text + w->n, sizeof w->text - w->n, "output \"%s\" %%%d\n", name, node);
+}
+
+static int add_dropped(writing *w, const shape *c, const shapes *of, int drop, int x) {
+  if (!c->dropout) return x;
+  int factor = add(w, "const {value 1.25} : f32 %s", of->wide);
+  int zero = add(w, "const {value 0} : f32 %s", of->wide);
+  int scaled = add(w, "mul %%%d %%%d : f32 %s", x, factor, of->wide);
+  return add(w, "where %%%d %%%d %%%d : f32 %s", drop, zero, scaled, of->wide);
+}
+
+static forward add_forward(writing *w, const shape *c, const shapes *of) {
+  forward f = {.drop = -1};
+  f.q = add_operand(w, "q", c, c->t);
+  f.k = add_operand(w, "k", c, c->s);
+  f.v = add_operand(w, "v", c, c->s);
+  if (c->dropout) f.drop = add(w, "input {name \"drop\"} : bool %s", of->wide);
+  int x = add(w, "einsum %%%d %%%d {labels \"bhqd,bhkd->bhqk\"} : f32 %s", f.q, f.k, of->wide);
+  if (c->bias) {
+    int bias = add(w, "input {name \"bias\"} : f32 [%d %d %d]", c->h, c->t, c->s);
+    bias = add(w, "broadcast %%%d : f32 %s", bias, of->wide);
+    x = add(w, "add %%%d %%%d : f32 %s", x, bias, of->wide);
+  }
+  f.mask = add_mask(w, c, of);
+  if (f.mask >= 0) {
+    int hidden = add(w, "const {value -inf} : f32 %s", of->wide);
+    x = add(w, "where %%%d %%%d %%%d : f32 %s", f.mask, x, hidden, of->wide);
+  }
+  int most = add(w, "reduce-max %%%d {axes [3]} : f32 %s", x, of->row);
+  x = add(w, "sub %%%d %%%d : f32 %s", x, add_stretched(w, of, most), of->wide);
+  f.e = add(w, "exp %%%d : f32 %s", x, of->wide);
+  f.sum = add_stretched(w, of, add(w, "sum %%%d {axes [3]} : f32 %s", f.e, of->row));
+  f.p = add(w, "div %%%d %%%d : f32 %s", f.e, f.sum, of->wide);
+  f.dropped = add_dropped(w, c, of, f.drop, f.p);
+  f.o = add(w, "einsum %%%d %%%d {labels \"bhqk,bhkd->bhqd\"} : f32 [%d %d %d %d]", f.dropped, f.v, c->b, c->h, c->t,
+            c->d);
+  add_output(w, "o", f.o, c, c->t);
+  return f;
+}
+
+static void add_backward(writing *w, const shape *c, const shapes *of, const forward *f) {
+  char like_k[48];
+  snprintf(like_k, sizeof like_k, "[%d %d %d %d]", c->b, c->h, c->s, c->d);
+  int g = add_operand(w, "g", c, c->t);
+  g = add(w, "mul %%%d %%%d : f32 [%d %d %d %d]", f->o, g, c->b, c->h, c->t, c->d);
+  int dp = add(w, "einsum %%%d %%%d {labels \"bhqd,bhkd->bhqk\"} : f32 %s", g, f->v, of->wide);
+  int dv = add(w, "einsum %%%d %%%d {labels \"bhqk,bhqd->bhkd\"} : f32 %s", f->dropped, g, like_k);
+  dp = add_dropped(w, c, of, f->drop, dp);
+  int direct = add(w, "div %%%d %%%d : f32 %s", dp, f->sum, of->wide);
+  int share = add(w, "div %%%d %%%d : f32 %s", f->p, f->sum, of->wide);
+  int x = add(w, "mul %%%d %%%d : f32 %s", add(w, "neg %%%d : f32 %s", dp, of->wide), share, of->wide);
+  x = add_stretched(w, of, add(w, "sum %%%d {axes [3]} : f32 %s", x, of->row));
+  x = add(w, "add %%%d %%%d : f32 %s", direct, x, of->wide);
+  x = add(w, "mul %%%d %%%d : f32 %s", x, f->e, of->wide);
+  if (f->mask >= 0) {
+    int zero = add(w, "const {value 0} : f32 %s", of->wide);
+    x = add(w, "where %%%d %%%d %%%d : f32 %s", f->mask, x, zero, of->wide);
+  }
+  int dq = add(w, "einsum %%%d %%%d {labels \"bhqk,bhkd->bhqd\"} : f32 [%d %d %d %d]", x, f->k, c->b, c->h, c->t, c->d);
+  int dk = add(w, "einsum %%%d %%%d {labels \"bhqd,bhqk->bhkd\"} : f32 %s", f->q, x, like_k);
+  add_output(w, "dv", dv, c, c->s);
+  add_output(w, "dq", dq, c, c->t);
+  add_output(w, "dk", dk, c, c->s);
+}
+
+static planned *planned_attention(const shape *c, const char *more) {
+  writing w = {.id = 0};
+  shapes of = shapes_of(c);
+  w.n = (size_t)snprintf(w.text, sizeof w.text, "graph \"g\"\n");
+  forward f = add_forward(&w, c, &of);
+  if (c->backward) add_backward(&w, c, &of, &f);
+  if (more) snprintf(w.text + w.n, sizeof w.text - w.n, more, f.p);
+  /* Outputs come last. */
+  char text[sizeof w.text], outputs[1024] = "";
+  size_t n = 0;
+  for (char *line = strtok(w.text, "\n"); line; line = strtok(NULL, "\n")) {
+    if (!strncmp(line, "output", strlen("output")))
+      snprintf(outputs + strlen(outputs), sizeof outputs - strlen(outputs), "%s\n", line);
+    else
+      n += (size_t)snprintf(text + n, sizeof text - n, "%s\n", line);
+  }
+  snprintf(text + n, sizeof text - n, "%s", outputs);
+  return planned_text(text);
+}
+
+static const sx_plan *plan_of(planned *p, bool attention) {
+  const sx_plan_options options = {.fuse = true, .reuse = true, .layout = true, .attention = attention};
+  return sx_plan_make(p->graph, &options, &p->arena);
+}
+
+static size_t count_tasks(const sx_plan *plan, sx_task_kind kind) {
+  size_t n = 0;
+  for (size_t t = 0; t < plan->tasks.n; t++) n += plan->tasks.items[t].kind == kind;
+  return n;
+}
+
+/* ---- values ---------------------------------------------------------------------------------------- */
+
+typedef enum values { VALUES_PLAIN, VALUES_SPECIAL, VALUES_ZERO, VALUES_TINY, VALUES_HUGE, N_VALUES } values;
+
+static float plain_value(random_source *random) { return (float)random_below(random, 2001) / 1000.0f - 1.0f; }
+
+static float value_of(random_source *random, values kind) {
+  static const float special[] = {INFINITY, -INFINITY, NAN, -0.0f, 0.0f, 1e-40f, -1e-45f, 3e38f, 1e-30f};
+  switch (kind) {
+    case VALUES_SPECIAL:
+      return random_below(random, 400) ? plain_value(random) : special[random_below(random, 9)];
+    case VALUES_ZERO:
+      return random_below(random, 3) ? 0.0f : random_below(random, 2) ? -0.0f : plain_value(random);
+    case VALUES_TINY:
+      return plain_value(random) * 1e-38f * (random_below(random, 2) ? 1.0f : 1e-6f);
+    case VALUES_HUGE:
+      return plain_value(random) * 1e19f;
+    default:
+      return plain_value(random);
+  }
+}
+
+/* Of a mask: rows in which nothing is seen among them. */
+static void fill(const sx_buffer *buffer, values kind, uint64_t seed, void *data) {
+  random_source random = {seed + (uint64_t)buffer->name[0] * 1000003};
+  for (int64_t i = 0; buffer->dtype == SX_F32 && i < buffer->n_bytes / 4; i++)
+    ((float *)data)[i] = value_of(&random, kind);
+  for (int64_t i = 0; buffer->dtype == SX_BOOL && i < buffer->n_bytes; i++)
+    ((uint8_t *)data)[i] = i / 97 % 5 != 2 && random_below(&random, 4) != 0;
+}
+
+typedef struct outside {
+  void **data;
+  size_t n;
+} outside;
+
+static outside outside_of(const sx_plan *plan, values kind, uint64_t seed) {
+  outside o = {calloc(plan->buffers.n, sizeof(void *)), plan->buffers.n};
+  for (size_t b = 0; b < o.n; b++) {
+    const sx_buffer *buffer = &plan->buffers.items[b];
+    if (buffer->kind != SX_BUFFER_EXTERNAL && buffer->kind != SX_BUFFER_OUTPUT) continue;
+    o.data[b] = aligned_alloc(64, (size_t)(buffer->n_bytes + 63) / 64 * 64 + 64);
+    memset(o.data[b], 0xa5, (size_t)buffer->n_bytes);
+    if (buffer->kind == SX_BUFFER_EXTERNAL) fill(buffer, kind, seed, o.data[b]);
+  }
+  return o;
+}
+
+static void outside_free(outside *o) {
+  for (size_t b = 0; b < o->n; b++) free(o->data[b]);
+  free(o->data);
+}
+
+/* Twice: what a first execution leaves in the scratch changes nothing. */
+static void run(planned *p, const sx_plan *plan, sx_simd simd, int threads, outside *o) {
+  sx_stopped why;
+  sx_pool *pool = sx_pool_new(threads);
+  sx_cpu cpu = {.kernels = sx_kernels(simd), .pool = pool, .memory = &p->memory};
+  sx_executable *e = sx_executable_new(&cpu, plan, 7, &p->arena);
+  assert_non_null(e);
+  for (uint32_t b = 0; b < o->n; b++)
+    if (o->data[b]) sx_executable_bind(e, b, o->data[b]);
+  for (int i = 0; i < 2; i++) assert_true(sx_executable_execute(e, &why));
+  for (size_t b = 0; b < o->n; b++)
+    if (plan->buffers.items[b].kind == SX_BUFFER_OUTPUT)
+      sx_canonical_nans(o->data[b], SX_F32, plan->buffers.items[b].n_bytes / 4);
+  sx_executable_free(e);
+  sx_pool_free(pool);
+}
+
+static const void *output_of(const sx_plan *plan, const outside *o, const char *name) {
+  for (size_t b = 0; b < o->n; b++)
+    if (plan->buffers.items[b].kind == SX_BUFFER_OUTPUT && !strcmp(plan->buffers.items[b].name, name))
+      return o->data[b];
+  fail_msg("no output %s", name);
+  return NULL;
+}
+
+/* Multiply-adds of a product that levels without the instruction take too long for. */
+enum { SLOW_PRODUCT = 700000 };
+
+static void check_values(planned *p, const shape *c, values kind, uint64_t seed) {
+  const sx_plan *without = plan_of(p, false), *with = plan_of(p, true);
+  outside expected = outside_of(without, kind, seed);
+  run(p, without, sx_simd_best(), 1, &expected);
+  for (sx_simd simd = SX_SIMD_REFERENCE; simd < SX_N_SIMD; simd++) {
+    bool slow = simd <= SX_SIMD_SCALAR && (int64_t)c->b * c->h * c->t * c->s * c->d > SLOW_PRODUCT;
+    if (!sx_simd_available(simd) || slow) continue;
+    int threads = 1 + (int)((seed + simd) % 4);
+    outside got = outside_of(with, kind, seed);
+    run(p, with, simd, threads, &got);
+    for (size_t i = 0; i < p->graph->outputs.n; i++) {
+      const sx_output *output = &p->graph->outputs.items[i];
+      int64_t n_bytes = sx_node_elements(sx_node_at(p->graph, output->node)) * 4;
+      if (memcmp(output_of(without, &expected, output->name), output_of(with, &got, output->name), (size_t)n_bytes))
+        fail_msg("[%d %d %d %d %d] mask %d, values %d, seed %d: %s differs, %s, %d threads", c->b, c->h, c->t, c->s,
+                 c->d, (int)c->mask, (int)kind, (int)seed, output->name, sx_simd_name(simd), threads);
+    }
+    outside_free(&got);
+  }
+  outside_free(&expected);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------------- */
+
+static void check_shape(const shape *c, uint64_t seed) {
+  planned *p = planned_attention(c, NULL);
+  assert_int_equal(count_tasks(plan_of(p, true), SX_TASK_ATTENTION), c->backward ? 2 : 1);
+  assert_int_equal(count_tasks(plan_of(p, false), SX_TASK_ATTENTION), 0);
+  for (values kind = 0; kind < N_VALUES; kind++) check_values(p, c, kind, seed);
+  planned_free(p);
+}
+
+static const shape shapes_tested[] = {
+    {2, 4, 64, 64, 16, MASK_CAUSAL, false, false, true, true},
+    {1, 8, 50, 50, 7, MASK_CAUSAL, true, false, true, false},
+    {3, 3, 17, 49, 5, MASK_NONE, false, true, true, true},
+    {2, 5, 131, 131, 8, MASK_CAUSAL, false, true, true, true},
+    {4, 2, 57, 200, 9, MASK_ANY, true, true, true, true},
+    {8, 1, 33, 97, 3, MASK_ANY, false, false, true, false},
+    {2, 4, 257, 257, 4, MASK_CAUSAL, false, false, true, true},
+    {1, 8, 300, 280, 5, MASK_STRICT, false, false, true, true},
+    {1, 9, 530, 60, 3, MASK_NONE, true, false, true, true},
+    {2, 4, 40, 512, 33, MASK_CAUSAL, false, false, true, false},
+    {2, 4, 100, 64, 270, MASK_CAUSAL, false, false, false, true},
+    {8, 2, 128, 128, 32, MASK_STRICT, false, false, false, false},
+};
+
+static void bits_are_those_of_the_composition(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof shapes_tested / sizeof *shapes_tested; i++) check_shape(&shapes_tested[i], i);
+}
+
+/* Nothing of the size of the scores is in memory. */
+static void no_scores_are_in_memory(void **state) {
+  (void)state;
+  planned *p = planned_attention(&shapes_tested[3], NULL);
+  const sx_plan *plan = plan_of(p, true);
+  int64_t scores = (int64_t)2 * 5 * 131 * 131 * 4;
+  for (size_t b = 0; b < plan->buffers.n; b++)
+    if (plan->buffers.items[b].kind == SX_BUFFER_TEMPORARY) assert_true(plan->buffers.items[b].n_bytes < scores / 2);
+  planned_free(p);
+}
+
+static void check_refused(const shape *c, const char *more) {
+  planned *p = planned_attention(c, more);
+  assert_int_equal(count_tasks(plan_of(p, true), SX_TASK_ATTENTION), 0);
+  planned_free(p);
+}
+
+/* Where something else wants the probabilities, heads are few, rows are few, or rows are short. */
+static void other_graphs_have_no_such_tasks(void **state) {
+  (void)state;
+  const shape fine = shapes_tested[0];
+  shape few_heads = fine, few_rows = fine, short_rows = fine;
+  few_heads.b = 1;
+  few_rows.t = 15;
+  short_rows.s = 47;
+  check_refused(&fine, "output \"p\" %%%d\n");
+  check_refused(&few_heads, NULL);
+  check_refused(&few_rows, NULL);
+  check_refused(&short_rows, NULL);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(bits_are_those_of_the_composition),
+      cmocka_unit_test(no_scores_are_in_memory),
+      cmocka_unit_test(other_graphs_have_no_such_tasks),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
