@@ -45,19 +45,20 @@ typedef void loop(void *out, const void *const *in, int64_t n);
     }                                                                          \
   }
 
-enum { TRIED = 128 }; /* elements that vector_math.h tries together */
+enum { TRIED = 8 * SX_LANES }; /* elements that vector_math.h tries together */
 
-/* Where an element may be wrong, the exact functions do the piece anew. */
+/* Where an element may be wrong, the exact functions do the piece anew, for which the arguments must still be there. */
 #define FUNCTION(name)                                                  \
   static void name##_f32(void *out, const void *const *in, int64_t n) { \
+    float buffer[TRIED];                                                \
     for (int64_t k = 0; k < n; k += TRIED) {                            \
       int64_t count = sx_min_i64(TRIED, n - k);                         \
-      float *o = (float *)out + k, y[TRIED];                            \
       const float *x = (const float *)in[0] + k;                        \
-      if (SX_TRY(name, y, x, count))                                    \
-        memcpy(o, y, (size_t)count * sizeof *o);                        \
-      else                                                              \
+      float *o = (float *)out + k, *y = o == x ? buffer : o;            \
+      if (!SX_TRY(name, y, x, count))                                   \
         SX_EACH_EXACT(name, o, x, count)                                \
+      else if (y != o)                                                  \
+        memcpy(o, y, (size_t)count * sizeof *o);                        \
     }                                                                   \
   }
 
@@ -91,7 +92,7 @@ TRIGONOMETRIC(sin)
 TRIGONOMETRIC(cos)
 TRIGONOMETRIC(tan)
 FUNCTION(tanh)
-UNARY(erf_f32, float, float, sx_erf_f32(x))
+FUNCTION(erf)
 UNARY(floor_f32, float, float, sx_floor_f32(x))
 UNARY(ceil_f32, float, float, sx_ceil_f32(x))
 UNARY(round_f32, float, float, sx_round_f32(x))

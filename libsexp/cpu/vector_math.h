@@ -7,7 +7,7 @@
 #ifndef SX_CPU_VECTOR_MATH_H
 #define SX_CPU_VECTOR_MATH_H
 
-#include "vector_double.h"
+#include "vector_pair.h"
 
 #if SX_VECTOR_MATH
 
@@ -255,29 +255,55 @@ static const double sx_sine_terms[5][2] = {{-0x1.5555555552e37p-3, -0x1.ffffffff
                                            {0x1.71d75245a3856p-19, 0x1.a00ecbc85948bp-16},
                                            {-0x1.a950515393e7cp-26, -0x1.23c59ea666760p-22}};
 
-/* x, or one quarter turn more. */
-SX_INLINE sx_doubles sx_sine_of(sx_doubles x, int64_t quarters) {
+/* x = pi/2 n + r: gives n in the low bits of the result. */
+SX_INLINE sx_longs sx_quarters_of(sx_doubles x, sx_doubles *r) {
   sx_doubles round = sx_doubles_spread(SX_ROUND_F64);
   sx_doubles shifted = sx_fused(x, sx_doubles_spread(0x1.45f306dc9c883p-1), round), n = shifted - round;
-  sx_doubles r = sx_fused(n, sx_doubles_spread(-0x1.921fb54442d18p+0), x);
-  r = sx_fused(n, sx_doubles_spread(-0x1.1a62633145c07p-54), r);
-  sx_longs quarter = (sx_longs)shifted + sx_longs_spread(quarters), twice = quarter + quarter;
+  *r = sx_fused(n, sx_doubles_spread(-0x1.921fb54442d18p+0), x);
+  *r = sx_fused(n, sx_doubles_spread(-0x1.1a62633145c07p-54), *r);
+  return (sx_longs)shifted;
+}
+
+/* The sine of pi/2 quarter + r. */
+SX_INLINE sx_doubles sx_sine_from(sx_longs quarter, sx_doubles r) {
+  sx_longs twice = quarter + quarter, odd = -(quarter & 1);
   sx_doubles z = r * r, p = sx_one_of_two(sx_sine_terms[4], twice);
   SX_UNROLL for (int i = 3; i >= 0; i--) p = sx_fused(p, z, sx_one_of_two(sx_sine_terms[i], twice));
-  sx_longs odd = -(quarter & 1);
   sx_doubles base = (sx_doubles)((odd & (sx_longs)sx_doubles_spread(1.0)) | (~odd & (sx_longs)r));
   sx_doubles value = sx_fused(base * z, p, base);
   return (sx_doubles)((sx_longs)value ^ ((twice & 4) << 61));
 }
 
+SX_INLINE sx_doubles sx_sine_of(sx_doubles x, int64_t quarters) {
+  sx_doubles r;
+  sx_longs quarter = sx_quarters_of(x, &r);
+  return sx_sine_from(quarter + sx_longs_spread(quarters), r);
+}
+
+SX_INLINE sx_doubles sx_tangent_of(sx_doubles x) {
+  sx_doubles r;
+  sx_longs quarter = sx_quarters_of(x, &r);
+  return sx_sine_from(quarter, r) / sx_sine_from(quarter + sx_longs_spread(1), r);
+}
+
 enum { SX_TURNS_MOST = 0x4c000000 }; /* the bits of 2^25: beyond, n pi/2 loses what r needs */
+
+/* Doubts |x| of 2^25 and more. A zero is its own sine and tangent. */
+SX_INLINE sx_floats sx_round_turned(sx_floats x, sx_halves value, uint32_t reach, sx_doubt *doubt) {
+  sx_ints size = (sx_ints)x & INT32_MAX, zero = size == 0;
+  sx_expect_less(doubt, size, sx_ints_spread(SX_TURNS_MOST));
+  sx_ints y = (sx_ints)sx_round_doubting(value, reach, doubt);
+  return (sx_floats)((zero & (sx_ints)x) | (~zero & y));
+}
 
 SX_INLINE sx_floats sx_registers_sin(sx_floats x, sx_doubt *doubt) {
   sx_halves at = sx_doubles_of(x), value = {sx_sine_of(at.low, 0), sx_sine_of(at.high, 0)};
-  sx_ints size = (sx_ints)x & INT32_MAX, zero = size == 0;
-  sx_expect_less(doubt, size, sx_ints_spread(SX_TURNS_MOST));
-  sx_ints y = (sx_ints)sx_round_doubting(value, 1u << 13, doubt);
-  return (sx_floats)((zero & (sx_ints)x) | (~zero & y));
+  return sx_round_turned(x, value, 1u << 13, doubt);
+}
+
+SX_INLINE sx_floats sx_registers_tan(sx_floats x, sx_doubt *doubt) {
+  sx_halves at = sx_doubles_of(x), value = {sx_tangent_of(at.low), sx_tangent_of(at.high)};
+  return sx_round_turned(x, value, 1u << 14, doubt);
 }
 
 SX_INLINE sx_floats sx_registers_cos(sx_floats x, sx_doubt *doubt) {
@@ -286,35 +312,121 @@ SX_INLINE sx_floats sx_registers_cos(sx_floats x, sx_doubt *doubt) {
   return sx_round_doubting(value, 1u << 13, doubt);
 }
 
+/* ---- erf ----------------------------------------------------------------------------------------- */
+
+/* erf x = |x| P(|x|) with the sign of x, up to 3.9375, beyond which it is 1. With tables P is a polynomial of
+ * |x| - n/3.9, n the nearest; without, one of x^2/8 - 1. */
+#if defined(__AVX512F__)
+enum { SX_ERF_TERMS = 9 };
+static const double sx_erf_terms[SX_ERF_TERMS][16] = {
+    {0x1.20dd750429b5bp+0, 0x1.1aa84bb762f56p+0, 0x1.096bea42d4a6ep+0, 0x1.e174c66ff3e9bp-1, 0x1.a9dac3d085ab3p-1,
+     0x1.737a4f4b960bcp-1, 0x1.42f4f5645f44ap-1, 0x1.1a14734f76405p-1, 0x1.f157c2c019f08p-2, 0x1.bb3ec1e994807p-2,
+     0x1.8f3ec0d67d928p-2, 0x1.6b07caad3a4dcp-2, 0x1.4ccba5cde17d7p-2, 0x1.3333024ef954cp-2, 0x1.1d41cceeee91ep-2,
+     0x1.0a3d6fb4e36cap-2},
+    {-0x1.15c4bf201f102p-156, -0x1.7bce4f19c8de7p-3, -0x1.522c46256f401p-2, -0x1.a48f3aa9890d9p-2,
+     -0x1.b4f3167fac83ep-2, -0x1.9551252bdb54ap-2, -0x1.5d6a2f1e7d977p-2, -0x1.20a2f016bb74ep-2, -0x1.d4256bcddf90dp-3,
+     -0x1.7b45d5e881927p-3, -0x1.36275541acafep-3, -0x1.012258700db7bp-3, -0x1.b0849b44d208cp-4, -0x1.709e4e4d04235p-4,
+     -0x1.3ddac5837461cp-4, -0x1.14e39e387aeaap-4},
+    {-0x1.812746b00b3f0p-2, -0x1.5550a803baf61p-2, -0x1.c9a76048def14p-3, -0x1.72b5ef6f1f6acp-4, 0x1.67859bb0cd22bp-6,
+     0x1.7350bb6224392p-4, 0x1.db117b2ee0643p-4, 0x1.cadeaba0c61a3p-4, 0x1.83abc3de789ffp-4, 0x1.32365b1e829afp-4,
+     0x1.d6f111287d321p-5, 0x1.696b990b53212p-5, 0x1.186c01bec33c9p-5, 0x1.ba10d591d3a43p-6, 0x1.62224d5152803p-6,
+     0x1.1ff52e8ee429dp-6},
+    {0x1.36e850dbc27e9p-147, 0x1.b63b05d660261p-4, 0x1.590aa89ff1d62p-3, 0x1.569c66e9fe540p-3, 0x1.eb7c793a0b2eap-4,
+     0x1.e3358e262acbep-5, 0x1.4e96243606a6ep-7, -0x1.1519d5ba9ccfdp-6, -0x1.a8793b2ff9c4ap-6, -0x1.955ba6f8551a6p-6,
+     -0x1.46979a5b0912dp-6, -0x1.e9b401b5d6213p-7, -0x1.66fe4486c6604p-7, -0x1.081114389b44fp-7, -0x1.8a2cf6639193cp-8,
+     -0x1.2b683888983bbp-8},
+    {0x1.ce2f208141c92p-4, 0x1.67edf718e5ecbp-4, 0x1.dd98c1767dbdep-6, -0x1.d1c289b78f1bbp-6, -0x1.dc37ed090b295p-5,
+     -0x1.ce73c798a3c33p-5, -0x1.30d790ad6ececp-5, -0x1.0cd698cee3edfp-6, -0x1.4add81853ab44p-9, 0x1.e782f870ca5f4p-9,
+     0x1.4ef1945bef145p-8, 0x1.236c8d9d2c04ep-8, 0x1.b4513f0bd3509p-9, 0x1.35cc708d652f1p-9, 0x1.b461875387b8dp-10,
+     0x1.36e3e43b6c48fp-10},
+    {-0x1.462f097521d78p-140, -0x1.2c16e5fde00ebp-5, -0x1.99d760e46201bp-5, -0x1.27c19bbac2244p-5,
+     -0x1.43eb619c7ffd4p-7, 0x1.575e62840e7b7p-7, 0x1.1bd3157c0143ap-6, 0x1.cbf51e7e961c0p-7, 0x1.f1c5dc9a5a1d9p-8,
+     0x1.4ee76035f244bp-9, -0x1.01a1979e61ff5p-17, -0x1.b07e49627f415p-11, -0x1.bc5a046132a5ap-11,
+     -0x1.539f614ca2f5ap-11, -0x1.d7fdea45b6630p-12, -0x1.409f2fe7ba3a5p-12},
+    {-0x1.b82a46f382fd8p-6, -0x1.26d0e90a356e6p-6, 0x1.0975d538f95d2p-10, 0x1.f3d34d003dfc9p-7, 0x1.11954981f6953p-6,
+     0x1.2545b640fa178p-7, 0x1.b1b44d55303adp-12, -0x1.f9fdb859e9312p-9, -0x1.070671126f0d5p-8, -0x1.4083a3039c757p-9,
+     -0x1.01ea54c8ac312p-10, -0x1.886c7e6e16309p-13, 0x1.965a282799389p-14, 0x1.26ecbc5080be2p-13,
+     0x1.d5cd4889f57adp-14, 0x1.41af61974782bp-14},
+    {0x1.6cb77965d2cebp-135, 0x1.27aaa588f89bdp-7, 0x1.5798383c1d424p-7, 0x1.2848b715fdce2p-8, -0x1.42fe555e25858p-9,
+     -0x1.56b229c79ab6cp-8, -0x1.ec692eef49e94p-9, -0x1.148e36b7281c6p-10, 0x1.40f2629f6733cp-11, 0x1.ef678f7fe8466p-11,
+     0x1.4c52cd6e99302p-11, 0x1.2092c42decd3cp-12, 0x1.289f6b9530e80p-14, -0x1.5c17a098e88bcp-18,
+     -0x1.596520c7c6150p-16, -0x1.24f213a5bffb9p-16},
+    {0x1.53d3a12c6e545p-8, 0x1.7ec47ac35e47dp-9, -0x1.823dc9dfe3ecbp-10, -0x1.ebef8ff4f781dp-9, -0x1.53d50e1289b34p-9,
+     -0x1.f2028100893c3p-14, 0x1.4f6c875499b52p-10, 0x1.30bceac23a476p-10, 0x1.d527855c7d2ddp-12,
+     -0x1.edeb119ac9e8cp-15, -0x1.98803f6930517p-13, -0x1.2683c26d04f2cp-13, -0x1.05e28075d2e63p-14,
+     -0x1.24c9572c158c2p-16, -0x1.cdef22b5509dep-21, 0x1.708eb8b26f377p-19},
+};
+
+SX_INLINE sx_doubles sx_erf_of(sx_doubles a) {
+  sx_doubles round = sx_doubles_spread(SX_ROUND_F64);
+  sx_doubles shifted = sx_fused(a, sx_doubles_spread(3.9), round);
+  sx_doubles h = sx_fused(shifted - round, sx_doubles_spread(-1.0 / 3.9), a);
+  sx_longs n = (sx_longs)shifted;
+  sx_doubles sum = (sx_doubles)sx_entry(sx_erf_terms[SX_ERF_TERMS - 1], n);
+  SX_UNROLL for (int i = SX_ERF_TERMS - 2; i >= 0; i--) sum =
+      sx_fused(sum, h, (sx_doubles)sx_entry(sx_erf_terms[i], n));
+  return a * sum;
+}
+#else
+enum { SX_ERF_TERMS = 23 };
+static const double sx_erf_terms[SX_ERF_TERMS] = {
+    0x1.6a040781a4813p-2,  -0x1.69a0ccda47e17p-3,  0x1.0dabaf06501d9p-3,  -0x1.b92e95ba4976cp-4,
+    0x1.717efc60529eep-4,  -0x1.3215d98133df7p-4,  0x1.ea97f4f521a7ep-5,  -0x1.76e8507923485p-5,
+    0x1.0ed5078ef1d0bp-5,  -0x1.703616dda65d1p-6,  0x1.d63873af7954cp-7,  -0x1.19f89e0510c13p-7,
+    0x1.3dfd6049f17fap-8,  -0x1.525902b6ae2ddp-9,  0x1.53b61d4857b51p-10, -0x1.3e5d314c6ac14p-11,
+    0x1.1bb5708aaccabp-12, -0x1.04e3571ca8893p-13, 0x1.b9dc826efe337p-15, -0x1.cab03d83f04ecp-17,
+    0x1.0e50db8bea640p-18, -0x1.2516389782bbbp-18, 0x1.c9b5be00d6283p-20};
+
+SX_INLINE sx_doubles sx_erf_of(sx_doubles a) {
+  sx_doubles t = sx_fused(a * a, sx_doubles_spread(0.125), sx_doubles_spread(-1.0)), z = t * t;
+  sx_doubles even = sx_doubles_spread(sx_erf_terms[SX_ERF_TERMS - 1]);
+  sx_doubles odd = sx_doubles_spread(sx_erf_terms[SX_ERF_TERMS - 2]);
+  SX_UNROLL for (int i = SX_ERF_TERMS - 3; i > 0; i -= 2) {
+    even = sx_fused(even, z, sx_doubles_spread(sx_erf_terms[i]));
+    odd = sx_fused(odd, z, sx_doubles_spread(sx_erf_terms[i - 1]));
+  }
+  even = sx_fused(even, z, sx_doubles_spread(sx_erf_terms[0]));
+  return a * sx_fused(odd, t, even);
+}
+#endif
+
+SX_INLINE sx_floats sx_registers_erf(sx_floats x, sx_doubt *doubt) {
+  sx_halves at = sx_doubles_of(sx_bounded((sx_floats)((sx_ints)x & INT32_MAX), 0.0f, 3.9375f));
+  sx_halves value = {sx_erf_of(at.low), sx_erf_of(at.high)};
+  return sx_quiet(x, sx_signed_as(sx_round_doubting(value, 1u << 13, doubt), x));
+}
+
 /* ---- blocks -------------------------------------------------------------------------------------- */
 
 /* sx_try_NAME(y, x, n) fills y with the function of x, n a multiple of two registers, y and x apart; false where an
  * element may be wrong. */
-#define SX_TRY_FUNCTION(name)                                               \
-  SX_INLINE bool sx_try_##name(float *y, const float *x, int64_t n) {       \
-    sx_doubt doubt = {sx_words_spread(UINT32_MAX)};                         \
-    for (int64_t i = 0; i < n; i += 2 * SX_LANES) {                         \
-      sx_floats first = sx_registers_##name(sx_floats_load(x + i), &doubt); \
-      sx_floats second = sx_floats_load(x + i + SX_LANES);                  \
-      sx_floats_store(y + i, first);                                        \
-      second = sx_registers_##name(second, &doubt);                         \
-      sx_floats_store(y + i + SX_LANES, second);                            \
-    }                                                                       \
-    return !sx_any_zero(doubt.least);                                       \
+#define SX_TRY_FUNCTION(name, registers)                              \
+  SX_INLINE bool sx_try_##name(float *y, const float *x, int64_t n) { \
+    sx_doubt doubt = {sx_words_spread(UINT32_MAX)};                   \
+    for (int64_t i = 0; i < n; i += 2 * SX_LANES) {                   \
+      sx_floats first = registers(sx_floats_load(x + i), &doubt);     \
+      sx_floats second = sx_floats_load(x + i + SX_LANES);            \
+      sx_floats_store(y + i, first);                                  \
+      second = registers(second, &doubt);                             \
+      sx_floats_store(y + i + SX_LANES, second);                      \
+    }                                                                 \
+    return !sx_any_zero(doubt.least);                                 \
   }
-SX_TRY_FUNCTION(exp)
-SX_TRY_FUNCTION(exp2)
-SX_TRY_FUNCTION(expm1)
-SX_TRY_FUNCTION(tanh)
-SX_TRY_FUNCTION(log)
-SX_TRY_FUNCTION(log2)
-SX_TRY_FUNCTION(log1p)
-SX_TRY_FUNCTION(sin)
-SX_TRY_FUNCTION(cos)
-SX_INLINE bool sx_try_tan(float *y, const float *x, int64_t n) {
-  (void)y, (void)x, (void)n;
-  return false;
+SX_TRY_FUNCTION(exp_in_pairs, sx_pair_exp)
+SX_TRY_FUNCTION(exp_in_doubles, sx_registers_exp)
+SX_INLINE bool sx_try_exp(float *y, const float *x, int64_t n) {
+  return sx_try_exp_in_pairs(y, x, n) || sx_try_exp_in_doubles(y, x, n);
 }
+SX_TRY_FUNCTION(exp2, sx_registers_exp2)
+SX_TRY_FUNCTION(expm1, sx_registers_expm1)
+SX_TRY_FUNCTION(tanh, sx_registers_tanh)
+SX_TRY_FUNCTION(erf, sx_registers_erf)
+SX_TRY_FUNCTION(log, sx_registers_log)
+SX_TRY_FUNCTION(log2, sx_registers_log2)
+SX_TRY_FUNCTION(log1p, sx_registers_log1p)
+SX_TRY_FUNCTION(sin, sx_registers_sin)
+SX_TRY_FUNCTION(cos, sx_registers_cos)
+SX_TRY_FUNCTION(tan, sx_registers_tan)
 #define SX_TRY(name, y, x, n) sx_try_##name(y, x, n)
 
 #else

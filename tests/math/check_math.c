@@ -2,10 +2,11 @@
  * fails on any result that is not the correctly rounded one, and on any that
  * the kernels of a SIMD level of this machine give otherwise.
  *
- *   check_math [--sample N] [--near] [NAME...]
+ *   check_math [--sample N] [--levels] [--near] [NAME...]
  *
  * Default: all functions, all 2^32 inputs, one thread per core. --sample N
- * takes every N-th bit pattern; --near lists the cases sent to MPFR and their
+ * takes every N-th bit pattern; --levels only compares the levels with
+ * kernels/math.h, which takes some seconds a function; --near lists the cases sent to MPFR and their
  * results, from which hard_cases.h is made. A line per function:
  *   name  inputs  misrounded  cases sent to MPFR  seconds
  * The first misrounded inputs are listed. Exit status 1 if there is one.
@@ -29,7 +30,7 @@
 struct walk {
   const struct sx_oracle *function;
   uint64_t stride;
-  int list_near;
+  int list_near, levels_only;
   sx_op op; /* SX_N_OPS: no operation is this function */
   uint64_t n_inputs;
   atomic_uint_fast64_t next;
@@ -68,6 +69,7 @@ static void walk_chunk(struct walk *walk, uint64_t first, mpfr_t scratch[2]) {
   for (size_t i = 0; i < n; i++) in[i] = sx_from_bits_f32((uint32_t)((first + i) * walk->stride));
   walk->function->evaluate(in, out, n);
   check_levels(walk, in, out, n);
+  if (walk->levels_only) return;
   uint64_t n_asked = 0;
   for (size_t i = 0; i < n; i++) {
     struct sx_verdict verdict = sx_oracle_judge(walk->function, in[i], out[i], scratch);
@@ -100,10 +102,11 @@ static sx_op find_operation(const char *name) {
 }
 
 /* The number of misrounded results of one function. */
-static uint64_t walk_function(const struct sx_oracle *function, uint64_t stride, int list_near) {
+static uint64_t walk_function(const struct sx_oracle *function, uint64_t stride, int list_near, int levels_only) {
   struct walk walk = {.function = function,
                       .stride = stride,
                       .list_near = list_near,
+                      .levels_only = levels_only,
                       .op = find_operation(function->name),
                       .n_inputs = ((1ull << 32) + stride - 1) / stride};
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -130,7 +133,7 @@ static const struct sx_oracle *find_function(const char *name) {
 }
 
 static int usage(void) {
-  fprintf(stderr, "usage: check_math [--sample N] [--near] [NAME...]\nnames:");
+  fprintf(stderr, "usage: check_math [--sample N] [--levels] [--near] [NAME...]\nnames:");
   for (size_t i = 0; i < SX_ORACLE_COUNT; i++) fprintf(stderr, " %s", sx_oracle_table[i].name);
   fprintf(stderr, "\n");
   return 2;
@@ -138,10 +141,12 @@ static int usage(void) {
 
 int main(int argc, char **argv) {
   uint64_t stride = 1, n_misrounded = 0;
-  int list_near = 0, i = 1;
+  int list_near = 0, levels_only = 0, i = 1;
   for (; i < argc && argv[i][0] == '-'; i++) {
     if (strcmp(argv[i], "--near") == 0)
       list_near = 1;
+    else if (strcmp(argv[i], "--levels") == 0)
+      levels_only = 1;
     else if (strcmp(argv[i], "--sample") == 0 && i + 1 < argc && (stride = strtoull(argv[i + 1], NULL, 0)) != 0)
       i++;
     else
@@ -149,8 +154,8 @@ int main(int argc, char **argv) {
   }
   for (int j = i; j < argc; j++)
     if (find_function(argv[j]) == NULL) return usage();
-  for (int j = i; j < argc; j++) n_misrounded += walk_function(find_function(argv[j]), stride, list_near);
+  for (int j = i; j < argc; j++) n_misrounded += walk_function(find_function(argv[j]), stride, list_near, levels_only);
   for (size_t j = 0; i == argc && j < SX_ORACLE_COUNT; j++)
-    n_misrounded += walk_function(&sx_oracle_table[j], stride, list_near);
+    n_misrounded += walk_function(&sx_oracle_table[j], stride, list_near, levels_only);
   return n_misrounded == 0 ? 0 : 1;
 }
