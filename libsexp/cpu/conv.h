@@ -39,4 +39,22 @@ typedef struct sx_conv_pixels {
 /* The bytes of scratch that all threads share: weights as panels. A multiple of 64. */
 static inline int64_t sx_conv_pixels_bytes(int64_t n, int64_t k) { return (n + SX_GEMM_PANEL) * k * 4 / 64 * 64 + 64; }
 
+/* A weight gradient: pixels are contracted. Rows and lanes are channels of dy and of the image at one place of
+ * the kernel; or, where the image has few channels, elements of a window and channels of dy. */
+typedef struct sx_conv_weight {
+  const sx_call *call;
+  float *c; /* contiguous, of the call's result's shape */
+} sx_conv_weight;
+
+enum { SX_CONV_WINDOW = 64, SX_CONV_ROWS = 14 }; /* most elements of a window that are rows; most rows of a tile */
+
+/* Bytes of scratch of each thread: rows of a block of pixels, tile by tile; for windows also the result as it is
+ * computed. A multiple of 64. */
+static inline int64_t sx_conv_weight_bytes(const int64_t w[4]) {
+  int64_t window = w[1] * w[2] * w[3];
+  int64_t channels = (w[0] + 2 * SX_CONV_ROWS) * (SX_GEMM_DEPTH + SX_GEMM_PANEL) * 4;
+  int64_t windows = (SX_CONV_WINDOW * SX_GEMM_DEPTH + SX_CONV_WINDOW * w[0] + SX_GEMM_PANEL) * 4;
+  return ((window <= SX_CONV_WINDOW && windows > channels ? windows : channels) + 63) / 64 * 64;
+}
+
 #endif

@@ -124,6 +124,16 @@ bool SX_AT_LEVEL(sx_fast_conv)(const sx_call *call) {
   return true;
 }
 
+static bool weight_channels(const sx_call *call) {
+  sx_conv_weight p = {.call = call};
+  if (!SX_AT_LEVEL(sx_conv_weight_suits)(&p)) return false;
+  sx_product product = SX_AT_LEVEL(sx_product_begin)(call);
+  p.c = product.c;
+  SX_AT_LEVEL(sx_conv_weight_run)(&p, product.panels);
+  SX_AT_LEVEL(sx_product_end)(call);
+  return true;
+}
+
 bool SX_AT_LEVEL(sx_fast_conv_weight)(const sx_call *call) {
   const sx_operand *dy = &call->inputs[0], *out = &call->out;
   geometry g = {call->node->ints[0], call->node->ints[1], &call->inputs[1], dy, out};
@@ -134,7 +144,7 @@ bool SX_AT_LEVEL(sx_fast_conv_weight)(const sx_call *call) {
       .c_rows = walk(1, (sx_gemm_axis[]){plain(out, 0)}),
       .c_columns = walk(3, (sx_gemm_axis[]){plain(out, 1), plain(out, 2), plain(out, 3)}),
   };
-  if (fill_empty(call, gemm.k)) return true;
+  if (fill_empty(call, gemm.k) || weight_channels(call)) return true;
   sx_gemm_walk pixel, place;
   window_walks(&g, &pixel, &place);
   gemm.row_side = side(dy, walk(1, (sx_gemm_axis[]){plain(dy, 3)}),

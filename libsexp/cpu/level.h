@@ -117,6 +117,10 @@ bool SX_AT_LEVEL(sx_conv_pixels_suit)(const struct sx_conv_pixels *pixels);
 /* scratch: sx_conv_pixels_bytes */
 void SX_AT_LEVEL(sx_conv_pixels_run)(const struct sx_conv_pixels *pixels, void *scratch);
 bool SX_AT_LEVEL(sx_conv_is_finite)(const sx_operand *x);
+struct sx_conv_weight;
+bool SX_AT_LEVEL(sx_conv_weight_suits)(const struct sx_conv_weight *weight);
+/* scratch: sx_conv_weight_bytes a thread */
+void SX_AT_LEVEL(sx_conv_weight_run)(const struct sx_conv_weight *weight, void *scratch);
 
 /* The fast kernels, one a family. */
 sx_fast_kernel SX_AT_LEVEL(sx_fast_pad), SX_AT_LEVEL(sx_fast_concat);

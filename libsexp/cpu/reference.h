@@ -22,9 +22,10 @@ void sx_reference_elements(sx_op op, sx_dtype from, sx_dtype to, void *out, cons
 /* sx_kernel_set.product by the same loop as an EINSUM. */
 void sx_reference_product(const struct sx_gemm_plain *plain, const struct sx_gemm_part *part, float *panels);
 
-/* One element of a convolution or of its data gradient, before it is rounded to its dtype. */
+/* One element of a convolution or of its gradients, before it is rounded to its dtype. */
 float sx_reference_conv_at(const sx_call *call, const int64_t at[4]);
 float sx_reference_conv_data_at(const sx_call *call, const int64_t at[4]);
+float sx_reference_conv_weight_at(const sx_call *call, const int64_t at[4]);
 
 extern const sx_kernel_set sx_kernel_set_reference;
 

@@ -169,20 +169,25 @@ void sx_reference_conv_data(const sx_call *call) {
   }
 }
 
+float sx_reference_conv_weight_at(const sx_call *call, const int64_t at[4]) {
+  const sx_operand *dy = &call->inputs[0], *x = &call->inputs[1];
+  int64_t stride = call->node->ints[0], padding = call->node->ints[1];
+  product value = {.n = 0};
+  for (int64_t n = 0; n < dy->dims[0]; n++)
+    for (int64_t row = 0; row < dy->dims[1]; row++)
+      for (int64_t column = 0; column < dy->dims[2]; column++)
+        product_add(&value, sx_operand_load(dy, (int64_t[]){n, row, column, at[0]}).f,
+                    pixel(x, n, row * stride + at[1] - padding, column * stride + at[2] - padding, at[3]));
+  return product_result(&value);
+}
+
 /* dw [o kh kw c] = sum over (n, oh, ow) of dy [n oh ow o] and x [n h w c]. */
 void sx_reference_conv_weight(const sx_call *call) {
-  const sx_operand *dy = &call->inputs[0], *x = &call->inputs[1], *out = &call->out;
-  int64_t stride = call->node->ints[0], padding = call->node->ints[1];
+  const sx_operand *out = &call->out;
   int64_t at[SX_RANK_MAX] = {0};
   int64_t n_out = sx_operand_count(out);
   for (int64_t k = 0; k < n_out; k++) {
-    product value = {.n = 0};
-    for (int64_t n = 0; n < dy->dims[0]; n++)
-      for (int64_t row = 0; row < dy->dims[1]; row++)
-        for (int64_t column = 0; column < dy->dims[2]; column++)
-          product_add(&value, sx_operand_load(dy, (int64_t[]){n, row, column, at[0]}).f,
-                      pixel(x, n, row * stride + at[1] - padding, column * stride + at[2] - padding, at[3]));
-    sx_store(out->data, out->dtype, k, (sx_value){.f = product_result(&value)});
+    sx_store(out->data, out->dtype, k, (sx_value){.f = sx_reference_conv_weight_at(call, at)});
     sx_index_next(at, out->dims, out->rank);
   }
 }

@@ -22,11 +22,11 @@ static int64_t product_bytes(const sx_node *node, int n_threads) {
 /* As a product, or with the weights packed whole: their channels of the result, and all places and channels
  * that are contracted. */
 static int64_t convolution_bytes(const sx_graph *graph, const sx_node *node, int n_threads) {
-  const int64_t *w = sx_node_at(graph, node->inputs[1])->dims;
+  const int64_t *w = sx_node_at(graph, node->inputs[1])->dims; /* of a weight gradient: the image */
   int64_t places = w[1] * w[2];
   int64_t packed = node->op == SX_OP_CONV       ? sx_conv_pixels_bytes(w[0], places * w[3])
                    : node->op == SX_OP_CONVDATA ? sx_conv_pixels_bytes(w[3], places * w[0])
-                                                : 0;
+                                                : n_threads * sx_conv_weight_bytes(node->dims);
   int64_t product = product_bytes(node, n_threads);
   return product > wide_bytes(node) + packed ? product : wide_bytes(node) + packed;
 }
