@@ -65,7 +65,7 @@ LIBSEXP_SOURCES := \
   libsexp/run/digests.c libsexp/run/encoding.c libsexp/run/evaluation.c libsexp/run/files.c libsexp/run/generating.c \
   libsexp/run/loader.c libsexp/run/messages.c libsexp/run/parameters.c libsexp/run/run.c libsexp/run/start.c libsexp/run/step.c \
   libsexp/run/sum_tree.c libsexp/run/training.c \
-  libsexp/api.c libsexp/compile.c libsexp/describe.c libsexp/explain.c libsexp/libraries.c libsexp/open_device.c
+  libsexp/api.c libsexp/compile.c libsexp/describe.c libsexp/describe_memory.c libsexp/explain.c libsexp/libraries.c libsexp/open_device.c
 
 # Compiled once for every SIMD level of the architecture.
 LIBSEXP_LEVEL_SOURCES := \
@@ -110,7 +110,7 @@ LIBCHOICES_SOURCES := \
 LIBCHOICES_HEADERS := libchoices/choices.h libchoices/choices_record.h libchoices/choices_status.h
 
 COMMON_SOURCES := \
-  tools/common/chooser.c tools/common/choices.c tools/common/clock.c tools/common/command.c tools/common/credentials.c tools/common/engine.c tools/common/experiment.c tools/common/failure.c \
+  tools/common/available.c tools/common/chooser.c tools/common/choices.c tools/common/clock.c tools/common/command.c tools/common/credentials.c tools/common/engine.c tools/common/experiment.c tools/common/failure.c \
   tools/common/format.c tools/common/host.c tools/common/kept.c tools/common/lost_pages.c tools/common/messages.c tools/common/paths.c \
   tools/common/pinning.c tools/common/probes.c tools/common/progress.c tools/common/recorded.c tools/common/records.c tools/common/report.c \
   tools/common/resume.c tools/common/seen.c tools/common/selection.c tools/common/settings.c tools/common/sink.c tools/common/status.c \

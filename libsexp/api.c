@@ -150,7 +150,11 @@ static void compile_body(void *context) {
     return;
   }
   if (!evaluate(c)) return;
-  sx_compile_options options = {c->options->optimize, c->options->dump_after, &owner->dump};
+  sx_compile_options options = {.optimize = c->options->optimize,
+                                .dump_after = c->options->dump_after,
+                                .dump = &owner->dump,
+                                .memory_bytes = c->options->memory_bytes,
+                                .copies = c->options->memory_copies};
   c->compiled = sx_compile(&owner->compiled, program, collect_facts(c), &options) && !program->diags.n_errors;
   if (c->compiled) sx_describe(&owner->description, &owner->compiled);
 }
@@ -207,6 +211,25 @@ void sexp_program_free(sexp_program *program) {
 }
 
 const sexp_description *sexp_program_describe(const sexp_program *program) { return &program->description; }
+
+typedef struct memory_request {
+  sexp_program *program;
+  sexp_memory_use *use;
+  int threads;
+  sx_simd simd;
+} memory_request;
+
+static void count_memory(void *context) {
+  memory_request *request = context;
+  sx_memory_use(request->use, &request->program->compiled, request->threads, request->simd);
+}
+
+bool sexp_program_memory(sexp_memory_use *use, sexp_program *program, int threads, const char *simd) {
+  memory_request request = {program, use, threads > 0 ? threads : sx_pool_processors(), sx_simd_best()};
+  for (int i = 0; simd && i < SX_N_SIMD; i++)
+    if (sx_simd_available((sx_simd)i) && !strcmp(sx_simd_name((sx_simd)i), simd)) request.simd = (sx_simd)i;
+  return sx_guard(&program->memory, count_memory, &request);
+}
 
 typedef struct graphs_request {
   sexp_program *program;

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/sha256.h"
+#include "cpu/threads.h"
 #include "pass/pass.h"
+#include "pass/recompute.h"
 
 typedef struct pass_row {
   const char *name;
@@ -19,6 +21,8 @@ static const pass_row passes[] = {
     {"cse", sx_pass_cse, SX_STAGE_EXPANDED, SX_STAGE_EXPANDED, true},
     {"dce", sx_pass_dce, SX_STAGE_EXPANDED, SX_STAGE_READY, false},
 };
+/* Of the CPU, unless stated: about what a core does in the time in which it moves a byte of memory. */
+static const double RECOMPUTE = 4;
 enum { N_PASSES = sizeof passes / sizeof *passes, HASHED_BYTES = 1 << 15 };
 
 const char *sx_pass_name(size_t i) { return i < N_PASSES ? passes[i].name : NULL; }
@@ -48,6 +52,16 @@ static bool is_engines(const compiler *c, const sx_unit *unit) {
   return unit != &c->compiled->update && unit != &c->compiled->diagnosed_update;
 }
 
+/* Where updates write in place rests on the plan that they have. */
+static void plan_unit(compiler *c, sx_unit *unit) {
+  bool optimize = c->options->optimize, engines = optimize && is_engines(c, unit);
+  sx_plan_options options = {.fuse = optimize, .reuse = optimize, .wait = optimize, .layout = engines};
+  if (engines && c->compiled->recompute > 0)
+    unit->plan = sx_plan_recompute(unit->graph, &options, c->compiled->recompute, c->program->arena);
+  else
+    unit->plan = sx_plan_make(unit->graph, &options, c->program->arena);
+}
+
 static bool compile_unit(compiler *c, sx_unit *unit, const char *label, sx_graph *graph) {
   sx_program *program = c->program;
   *unit = (sx_unit){.label = label, .graph = graph};
@@ -56,10 +70,7 @@ static bool compile_unit(compiler *c, sx_unit *unit, const char *label, sx_graph
   if (!sx_graph_verify(graph, SX_STAGE_BUILT, &program->diags)) return false;
   for (int i = 0; i < N_PASSES; i++)
     if (!run_pass(c, unit, &passes[i])) return false;
-  bool optimize = c->options->optimize;
-  sx_plan_options options = {.fuse = optimize, .reuse = optimize, .wait = optimize};
-  options.layout = optimize && is_engines(c, unit);
-  unit->plan = sx_plan_make(unit->graph, &options, program->arena);
+  plan_unit(c, unit);
   SX_PUSH(program->arena, c->compiled->units, unit);
   return true;
 }
@@ -149,6 +160,28 @@ static bool compile_inits(compiler *c) {
   return fine;
 }
 
+/* ---- memory ---- */
+
+static bool fits(const compiler *c) {
+  sexp_memory_use use;
+  sx_memory_use(&use, c->compiled, sx_pool_processors(), sx_simd_best());
+  double copies = (double)c->options->copies * (double)(use.parameters + use.states);
+  return (double)use.total + copies <= (double)c->options->memory_bytes;
+}
+
+/* Where the experiment states no budget and the run takes more memory than there is, more and more is computed again
+ * until it fits, or there is nothing left to gain. */
+static void fit(compiler *c) {
+  static const double budgets[] = {16, 64, SX_RECOMPUTE_MOST};
+  sx_compiled *compiled = c->compiled;
+  if (!c->options->memory_bytes || !c->options->optimize || c->program->recompute >= 0) return;
+  for (size_t b = 0; b < sizeof budgets / sizeof *budgets && !fits(c); b++) {
+    compiled->recompute = budgets[b];
+    for (size_t u = 0; u < compiled->units.n; u++)
+      if (is_engines(c, compiled->units.items[u])) plan_unit(c, compiled->units.items[u]);
+  }
+}
+
 /* ---- lengths of stages ---- */
 
 /* Where data stop, a stage ends before the step that they cannot fill. */
@@ -214,6 +247,7 @@ static void identify(sx_compiled *compiled, sx_program *program) {
 
 bool sx_compile(sx_compiled *compiled, sx_program *program, sx_data_facts **facts, const sx_compile_options *options) {
   *compiled = (sx_compiled){.program = program, .facts = facts, .optimize = options->optimize};
+  if (options->optimize) compiled->recompute = program->recompute >= 0 ? program->recompute : RECOMPUTE;
   compiler c = {compiled, program, options};
   identify(compiled, program);
   bool fine = limit_stages(&c);
@@ -221,5 +255,7 @@ bool sx_compile(sx_compiled *compiled, sx_program *program, sx_data_facts **fact
   fine &= compile_update(&c);
   fine &= compile_evals(&c);
   fine &= compile_generators(&c);
-  return compile_inits(&c) && fine;
+  fine &= compile_inits(&c);
+  if (fine) fit(&c);
+  return fine;
 }

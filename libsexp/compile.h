@@ -2,6 +2,7 @@
 #ifndef SX_COMPILE_H
 #define SX_COMPILE_H
 
+#include "cpu/kernel.h"
 #include "run/compiled.h"
 #include "sexp.h"
 
@@ -9,6 +10,8 @@ typedef struct sx_compile_options {
   bool optimize;          /* false: no simplification, common subexpressions, fusion or reuse of memory */
   const char *dump_after; /* name of a pass, or NULL */
   sx_text *dump;          /* where its graphs go */
+  int64_t memory_bytes;   /* that the run may take on the CPU; 0: any */
+  int copies;             /* that the caller takes of parameters and states beside it */
 } sx_compile_options;
 
 /* Takes every graph of an evaluated program through the passes and plans it. False: errors are in
@@ -21,6 +24,8 @@ const char *sx_pass_name(size_t i); /* NULL past the last */
 void sx_describe(sexp_description *description, const sx_compiled *compiled);
 /* One a unit. */
 const sexp_graph *sx_describe_graphs(const sx_compiled *compiled);
+/* Of a run on the CPU. */
+void sx_memory_use(sexp_memory_use *use, const sx_compiled *compiled, int n_threads, sx_simd simd);
 /* Whether a step computes the unit. */
 bool sx_is_training(const sx_compiled *compiled, const sx_unit *unit);
 bool sx_is_convolution(sx_op op);

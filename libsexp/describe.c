@@ -156,8 +156,8 @@ static void count_unit(sexp_description *d, const sx_unit *unit) {
   }
   for (size_t i = 0; i < unit->plan->tasks.n; i++)
     d->n_groups += unit->plan->tasks.items[i].kind == SX_TASK_ELEMENT && unit->plan->tasks.items[i].n_nodes > 1;
-  d->step_bytes += unit->plan->block_bytes;
-  d->step_bytes_bound += unit->plan->bound_bytes;
+  if (unit->plan->block_bytes > d->step_bytes) d->step_bytes = unit->plan->block_bytes;
+  if (unit->plan->bound_bytes > d->step_bytes_bound) d->step_bytes_bound = unit->plan->bound_bytes;
 }
 
 static void describe_evals(sexp_description *d, const sx_program *program) {
@@ -289,7 +289,7 @@ static void add_largest(sx_text *text, const sx_compiled *compiled) {
         keep_largest(&list, unit, &unit->plan->buffers.items[b]);
   }
   for (int i = 0; i < list.n; i++) {
-    const sx_node *node = sx_node_at(list.units[i]->graph, list.buffers[i]->node);
+    const sx_node *node = sx_node_at(list.units[i]->plan->graph, list.buffers[i]->node);
     sx_text_addf(text, "  %" PRId64 " bytes  %s  %s ", list.buffers[i]->n_bytes, list.units[i]->label,
                  sx_op_describe(node->op)->name);
     sx_text_add_shape(text, node->dims, node->rank);

@@ -158,6 +158,9 @@ typedef struct sexp_options {
   int64_t eval_limit;     /* work budget of the evaluator */
   bool optimize;          /* false: no simplification, fusion or reuse; the same bits */
   const char *dump_after; /* name of a pass: its graphs are kept for sexp_program_dump; or NULL */
+  int64_t memory_bytes;   /* that the run and its copies may take on the CPU: values are computed again rather than held
+                             until it fits, unless the experiment has a :recompute; 0: any */
+  int memory_copies;      /* of parameters and states, that the caller will take of it */
   sexp_allocator allocator;
 } sexp_options;
 #define SEXP_OPTIONS_DEFAULT \
@@ -225,7 +228,7 @@ typedef struct sexp_description {
   int64_t n_nodes_built, n_nodes, n_groups, n_products, n_convolutions; /* of the training graphs */
   int64_t parameter_elements, parameter_bytes, state_bytes;
   int64_t beside_bytes; /* of those, what a training run holds twice: the update does not write it in place */
-  int64_t step_bytes, step_bytes_bound; /* temporaries of a step, and their lower bound */
+  int64_t step_bytes, step_bytes_bound; /* most temporaries of a step at once, and their lower bound */
 } sexp_description;
 const sexp_description *sexp_program_describe(const sexp_program *program);
 

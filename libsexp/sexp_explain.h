@@ -39,4 +39,18 @@ typedef struct sexp_graph {
  * 0: no memory. */
 size_t sexp_program_graphs(const sexp_graph **graphs, sexp_program *program);
 
+/* What a run on the CPU holds, in bytes. */
+typedef struct sexp_memory_use {
+  int64_t parameters, states, beside;     /* beside: of those, what is held twice */
+  int64_t gradients;                      /* their sums over microbatches */
+  int64_t data;                           /* what the loader and evaluations read into, what generators make */
+  int64_t activations, activations_least; /* temporaries of the most demanding graph; no plan of its order takes less */
+  int64_t scratch;                        /* of kernels, which depends on threads and SIMD level */
+  int64_t total, least;
+  double recompute; /* f32 operations that are done again for a byte less, at most; 0: none */
+} sexp_memory_use;
+
+/* threads and simd as those of sexp_run_options; a level that is not available counts as the best. False: no memory. */
+bool sexp_program_memory(sexp_memory_use *use, sexp_program *program, int threads, const char *simd);
+
 #endif

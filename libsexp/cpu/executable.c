@@ -109,9 +109,8 @@ static bool prepare_step(sx_executable *e, step *s, const sx_task *task, int64_t
   return true;
 }
 
-static int64_t scratch_bytes(const sx_executable *e) {
+static int64_t scratch_bytes(const sx_executable *e, int n_threads) {
   int64_t most = 0;
-  int n_threads = sx_pool_threads(e->cpu.pool);
   for (size_t i = 0; i < e->n_steps; i++) {
     const step *s = &e->steps[i];
     int64_t bytes = 0;
@@ -199,7 +198,7 @@ static bool shares(sx_workspace *workspace, int64_t n_bytes) {
 }
 
 static bool take_memory(sx_executable *e) {
-  int64_t known = known_bytes(e->plan), scratch = scratch_bytes(e), block;
+  int64_t known = known_bytes(e->plan), scratch = scratch_bytes(e, sx_pool_threads(e->cpu.pool)), block;
   if (__builtin_add_overflow(e->plan->block_bytes, scratch, &block)) return false;
   bool shared = shares(e->cpu.workspace, block);
   int64_t own = shared ? 0 : block;
@@ -218,7 +217,8 @@ static bool take_memory(sx_executable *e) {
   return true;
 }
 
-sx_executable *sx_executable_new(const sx_cpu *cpu, const sx_plan *plan, int64_t draw_seed, sx_arena *arena) {
+/* Without memory. NULL: draws have no key. */
+static sx_executable *prepare(const sx_cpu *cpu, const sx_plan *plan, int64_t draw_seed, sx_arena *arena) {
   sx_executable *e = SX_NEW(arena, sx_executable);
   e->cpu = *cpu;
   e->plan = plan;
@@ -228,7 +228,17 @@ sx_executable *sx_executable_new(const sx_cpu *cpu, const sx_plan *plan, int64_t
   for (size_t i = 0; i < e->n_steps; i++)
     if (!prepare_step(e, &e->steps[i], &plan->tasks.items[i], draw_seed, arena)) return NULL;
   join_launches(e, arena);
-  return take_memory(e) ? e : NULL;
+  return e;
+}
+
+int64_t sx_plan_scratch(const sx_cpu *cpu, const sx_plan *plan, int n_threads, sx_arena *arena) {
+  const sx_executable *e = prepare(cpu, plan, 0, arena);
+  return e ? scratch_bytes(e, n_threads) : 0;
+}
+
+sx_executable *sx_executable_new(const sx_cpu *cpu, const sx_plan *plan, int64_t draw_seed, sx_arena *arena) {
+  sx_executable *e = prepare(cpu, plan, draw_seed, arena);
+  return e && take_memory(e) ? e : NULL;
 }
 
 void sx_executable_free(sx_executable *e) {

@@ -20,6 +20,7 @@ static const char *const run_options[] = {"seed",
                                           "diagnostics",
                                           "diagnostics-every",
                                           "stages",
+                                          "recompute",
                                           NULL};
 enum {
   OPTION_SEED,
@@ -35,7 +36,8 @@ enum {
   OPTION_CHECKPOINT_KEEP,
   OPTION_DIAGNOSTICS,
   OPTION_DIAGNOSTICS_EVERY,
-  OPTION_STAGES
+  OPTION_STAGES,
+  OPTION_RECOMPUTE
 };
 /* What a stage may say for itself, as numbers of the run's options. */
 static const char *const stage_options[] = {"data", "batch", "microbatches", "steps", "loss", "metrics", NULL};
@@ -213,6 +215,14 @@ static void override_steps(sx_evaluator *evaluator) {
   }
 }
 
+static bool read_recompute(const sx_options *options, double *budget) {
+  const sx_datum *datum = options->values[OPTION_RECOMPUTE];
+  *budget = -1;
+  if (!sx_option_number(options, OPTION_RECOMPUTE, "recompute", budget)) return false;
+  if (!datum || (*budget >= 0 && *budget <= SX_RECOMPUTE_MOST)) return true;
+  return sx_option_fail(options, datum, ":recompute is a number of operations a byte, 0 to 1e9");
+}
+
 static bool read_settings(const sx_options *options) {
   sx_evaluator *evaluator = options->evaluator;
   sx_program *program = evaluator->program;
@@ -223,7 +233,8 @@ static bool read_settings(const sx_options *options) {
       sx_option_integer(options, OPTION_CHECKPOINT_EVERY, "checkpoint-every", 0, &program->checkpoint_every) &&
       sx_option_integer(options, OPTION_CHECKPOINT_KEEP, "checkpoint-keep", 0, &program->checkpoint_keep) &&
       sx_option_texts(options, OPTION_DIAGNOSTICS, "diagnostics", &program->diagnostics, &program->n_diagnostics) &&
-      sx_option_integer(options, OPTION_DIAGNOSTICS_EVERY, "diagnostics-every", 1, &program->diagnostics_every);
+      sx_option_integer(options, OPTION_DIAGNOSTICS_EVERY, "diagnostics-every", 1, &program->diagnostics_every) &&
+      read_recompute(options, &program->recompute);
   if (!good || !selection->diagnostics) return good;
   program->n_diagnostics = (uint32_t)selection->n_diagnostics;
   program->diagnostics = SX_NEW_N(evaluator->arena, const char *, selection->n_diagnostics);

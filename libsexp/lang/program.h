@@ -121,6 +121,8 @@ typedef struct sx_knob {
   sx_span span;
 } sx_knob;
 
+#define SX_RECOMPUTE_MOST 1e9
+
 typedef struct sx_program {
   sx_arena *arena;
   sx_intern names;
@@ -142,6 +144,7 @@ typedef struct sx_program {
   const char **diagnostics;                  /* globs */
   uint32_t n_diagnostics;
   int64_t diagnostics_every;
+  double recompute; /* f32 operations that may be done again for each byte of memory less; below 0: not stated */
   char identity[72]; /* "sha256:..." of the canonical IR of all graphs, filled by compile.c */
 } sx_program;
 

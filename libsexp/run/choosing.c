@@ -250,16 +250,30 @@ static void need_of_plans(needing *n, const sx_offered *pinned) {
     calls->needs(run->backend, pinned->units[s].plan, tell_need, n, &run->arena);
 }
 
+/* The experiment's :recompute as a decision has it; NULL: it states none. */
+static const char *stated_budget(sx_run *run) {
+  double budget = run->program->recompute;
+  return budget < 0 ? NULL : sx_format(&run->arena, "%.15g", budget);
+}
+
 static bool check(sx_run *run) {
   const sexp_chooser *chooser = run->options.chooser;
   needing n = {.run = run};
   sexp_failure why = {0};
   const sx_offered *pinned = NULL;
   if (!chooser || !chooser->check) return true;
-  tell_need(&n, &(sexp_need){.kind = "recompute",
-                             .key = "device",
-                             .takes = takes_budget,
-                             .words = "operations a byte, as measured"});
+  const char *stated = stated_budget(run);
+  if (stated)
+    tell_need(&n, &(sexp_need){.kind = "recompute",
+                               .key = "device",
+                               .values = &stated,
+                               .n_values = 1,
+                               .words = "the experiment's :recompute"});
+  else
+    tell_need(
+        &n,
+        &(sexp_need){
+            .kind = "recompute", .key = "device", .takes = takes_budget, .words = "operations a byte, as measured"});
   const char *recorded = run->stacking.n ? recorded_of(run, "stacking", stacking_key(run)) : NULL;
   if (run->stacking.n > 1 || recorded) { /* a store remembers nothing of a run that has one degree */
     const char **values;
@@ -289,7 +303,13 @@ static sexp_ran measure_budget(void *work, char *text, size_t n_text) {
 
 bool sx_choose_plans(sx_run *run) {
   double budget = 0, tentative = 0;
-  const char *recorded = recorded_of(run, "recompute", "device");
+  const char *recorded = recorded_of(run, "recompute", "device"), *stated = stated_budget(run);
+  if (stated) {
+    sexp_decision decision = {"recompute", "device", stated};
+    make_plans(run, run->program->recompute);
+    SX_PUSH(&run->arena, run->decisions, decision);
+    return check(run);
+  }
   if (!read_budget(recorded, &tentative)) read_budget(fixed_budget, &tentative);
   make_plans(run, tentative);
   if (!check(run)) return false;

@@ -38,6 +38,7 @@ typedef struct sx_compiled {
   sx_data_facts **facts;              /* one a data source; NULL: not used */
   int64_t *stage_steps;               /* steps of a stage, fewer than asked where its data end */
   bool optimize;                      /* sx_compile_options */
+  double recompute;                   /* budget of the plans but the update's, f32 operations a byte; 0: none */
   struct sx_sha256 *hash;             /* at work, else NULL: the entry point's to end when memory failed */
 } sx_compiled;
 

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-enum { N_SLOTS = 4, N_SETS = 2 };
+enum { N_SETS = 2 };
 
 /* Where the producer stands. */
 typedef struct cursor {
@@ -182,7 +182,7 @@ sx_loader *sx_loader_new(const sx_loader_stage *stages, uint32_t n_stages, bool 
     if (stages[i].dataset && stages[i].microbatches > microbatches) microbatches = stages[i].microbatches;
   }
   loader->stride = whole_steps ? (uint64_t)microbatches : 0;
-  loader->n_slots = whole_steps ? N_SETS * loader->stride : N_SLOTS;
+  loader->n_slots = whole_steps ? N_SETS * loader->stride : SX_LOADER_SLOTS;
   loader->slots = SX_NEW_N(memory->arena, sx_microbatch, loader->n_slots);
   if (whole_steps) take_sets(loader, datasets, batch, memory);
   for (uint64_t s = 0; !whole_steps && s < loader->n_slots; s++)

@@ -36,6 +36,8 @@ bool sx_microbatch_read(sx_microbatch *to, const sx_dataset *dataset, int64_t po
 void sx_microbatch_init(sx_microbatch *microbatch, const sx_dataset *const *datasets, size_t n_datasets, int64_t batch,
                         const sx_host_memory *memory);
 
+enum { SX_LOADER_SLOTS = 4 }; /* microbatches, where memory is shared */
+
 typedef struct sx_loader sx_loader;
 
 /* Everything is in the memory but the thread, which sx_loader_start starts.

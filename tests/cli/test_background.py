@@ -124,7 +124,7 @@ def the_copy_counts_as_memory_where_one_is_made(folder):
     for arguments, copied in [((), False), (("--checkpoint-dir", folder + "/out"), True),
                               (("--checkpoint-dir", folder + "/out", "--steps", 3), False)]:
         report = tool(path, "--explain", *arguments)
-        expect(("; a checkpoint's copy 8.0 MiB\n" in report.stdout) == copied, report.stdout)
+        expect((", a checkpoint's copy 8.0 MiB" in report.stdout) == copied, report.stdout)
         need = float(re.search(r"the run needs ([\d.]+) MiB", tool(path, "--explain", *arguments,
                      env={"SEXPGPU_MEMORY": "0.00001"}).stderr).group(1))
         base = need if not arguments else base

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """sexpgpu-run as a user meets it: options, environment, records, signals, failures."""
-import json, os, re, signal, struct, subprocess, sys, time
+import json, os, re, resource, signal, struct, subprocess, sys, time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import *
@@ -218,6 +218,41 @@ def disks_that_fail_are_said_and_nothing_is_half_written(folder):
 @test
 def a_run_that_does_not_fit_says_what_it_needs(_):
     expect_failure(tool(LINEAR, env={"SEXPGPU_MEMORY": "0.0000001"}), 2, "E-DEVICE-002", "SEXPGPU_MEMORY", "parameters")
+
+
+@test
+def memory_that_the_system_does_not_have_is_not_begun_with(folder):
+    path = write(folder, "large.sexp", '(defrun r :seed 1 :steps 1 :optimizer (sgd :lr 0.1)\n'
+                 '  :loss (mean (param "w" [60000 5000] :init (zeros shape))))')
+    if is_sanitized():
+        return
+    limited = subprocess.run([RUN, path], capture_output=True, text=True, env=environment(None), timeout=60,
+                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
+    expect_failure(limited, 2, "E-DEVICE-002", "the run needs 2.2 GiB, ulimit -v leaves ", "parameters and state 1.1 GiB",
+                   "gradients 1.1 GiB", "recompute 1e+09 operations a byte")
+
+
+@test
+def less_memory_computes_more_again_with_the_same_bits(folder):
+    path = write(folder, "deep.sexp", '(defun layer (x i) (scope i (let ((h (matmul x (param "w" [64 64] :init (glorot shape)))))\n'
+                 '  (+ x (* h (sigmoid (* 1.5 (+ h 0.5))))))))\n'
+                 '(defrun r :seed 1 :steps 3 :optimizer (adamw :lr 0.01)\n'
+                 '  :loss (mean (fold layer (uniform [2048 64] :salt :step) (range 6))))')
+    stated = write(folder, "stated.sexp", read(path).replace(":seed 1", ":seed 1 :recompute 0", 1))
+
+    def run(file, memory):
+        result = tool(file, "--metrics", "stdout", env={"SEXPGPU_MEMORY": memory})
+        expect(result.returncode == 0, result.stderr)
+        losses = [r["value"] for r in records(result.stdout) if r.get("name") == "train/loss"]
+        return losses, next(line for line in result.stderr.splitlines() if line.startswith("memory "))
+
+    losses, usual = run(path, "1")
+    again, tight = run(path, "0.0115")
+    none, plain = run(stated, "1")
+    expect(losses == again == none and len(losses) == 3, losses, again, none)
+    expect(usual.endswith("; recompute 4 operations a byte") and tight.endswith("; recompute 16 operations a byte"), usual, tight)
+    expect("recompute" not in plain and "activations" in plain and ", at least " in plain and "scratch" in plain, plain)
+    expect_failure(tool(stated, env={"SEXPGPU_MEMORY": "0.0115"}), 2, "E-DEVICE-002", "recompute 0 operations a byte")
 
 
 @test

@@ -65,12 +65,16 @@ static void check(const fixture *f, sexp_status status) {
   if (status != SEXP_OK) fail_msg("%s", sexp_messages_get(f->messages, 0)->text);
 }
 
-static void compile(fixture *f, const char *text) {
-  sexp_options options = SEXP_OPTIONS_DEFAULT;
-  options.allocator = (sexp_allocator){take_counted, release_counted, &f->c, 0};
+static void compile_with(fixture *f, const char *text, sexp_options options) {
   memory_host_add_text(&f->files, "t.sexp", text);
   check(f, sexp_compile(&f->program, &f->messages, "t.sexp", &options, &f->host));
   f->files.n_files--;
+}
+
+static void compile(fixture *f, const char *text) {
+  sexp_options options = SEXP_OPTIONS_DEFAULT;
+  options.allocator = (sexp_allocator){take_counted, release_counted, &f->c, 256};
+  compile_with(f, text, options);
 }
 
 static void make(fixture *f, sexp_run_options options) {
@@ -135,12 +139,113 @@ static void evaluations_share_what_steps_take(void **state) {
   assert_true(with < alone + temporaries / 4);
 }
 
+static const char deep[] =
+    "(defdata n :source (arrays \"n\"))"
+    "(defun at (name shape) (param name shape :init (glorot shape)))"
+    "(defun layer (x i) (scope i (let ((h (matmul x (at \"w\" [64 64])))) (+ x (* h (sigmoid (* 1.5 (+ h 0.5))))))))"
+    "(defrun r :seed 1 :steps 2 :data n :batch 2048 :microbatches 2 :optimizer (adamw :lr 0.01)%s"
+    " :loss (mean (fold layer x (range 6))))"
+    "(defeval e :run r :data n :batch 2048 :batches 1 :metrics ((\"m\" (mean (* x x)))))";
+
+static void compile_deep(fixture *f, const char *stated, sexp_options options) {
+  static float x[4096 * 64];
+  static const int64_t dims[2] = {4096, 64};
+  char text[1024];
+  for (int i = 0; i < 4096 * 64; i++) x[i] = (float)(i % 97) / 97;
+  if (!f->files.n_tensors) memory_host_add_tensor(&f->files, "n", "x", SEXP_F32, 2, dims, x);
+  snprintf(text, sizeof text, deep, stated);
+  options.allocator = (sexp_allocator){take_counted, release_counted, &f->c, 256};
+  compile_with(f, text, options);
+}
+
+static sexp_memory_use use_of(const fixture *f) {
+  sexp_memory_use use;
+  assert_true(sexp_program_memory(&use, f->program, 2, NULL));
+  assert_int_equal(use.total,
+                   use.parameters + use.states + use.beside + use.gradients + use.data + use.activations + use.scratch);
+  assert_int_equal(use.total - use.least, use.activations - use.activations_least);
+  assert_true(use.least > 0 && use.least <= use.total);
+  return use;
+}
+
+/* What is said of a run before it is made, against what it takes. */
+static void kinds_add_up_to_what_is_held(void **state) {
+  fixture *f = *state;
+  static const sexp_options options = SEXP_OPTIONS_DEFAULT;
+  static const sexp_run_options run_options = SEXP_RUN_OPTIONS_DEFAULT;
+  compile_deep(f, "", options);
+  sexp_memory_use use = use_of(f);
+  size_t before = f->c.now;
+  make(f, run_options);
+  double held = (double)(f->c.now - before);
+  assert_true(held > 0.97 * (double)use.total && held < 1.03 * (double)use.total + (1 << 20));
+  assert_int_equal(use.parameters, 6 * 64 * 64 * 4);
+  assert_int_equal(use.states, 2 * use.parameters);
+  assert_true(use.gradients >= 2 * use.parameters); /* two microbatches */
+  assert_int_equal(use.data, 5 * 2048 * 64 * 4);    /* four of the loader, one of the evaluation */
+}
+
+/* Losses of two steps. */
+static void run_deep(fixture *f, float losses[2]) {
+  static const sexp_run_options run_options = SEXP_RUN_OPTIONS_DEFAULT;
+  sexp_step step;
+  make(f, run_options);
+  for (int i = 0; i < 2; i++) {
+    check(f, sexp_run_step(f->run, &step, &f->messages));
+    losses[i] = step.loss;
+  }
+}
+
+/* More is computed again until it fits; a stated budget holds; nothing of it is seen in a bit. */
+static void less_memory_recomputes_more(void **state) {
+  fixture *f = *state;
+  sexp_options options = SEXP_OPTIONS_DEFAULT;
+  float plain[2], other[2];
+  compile_deep(f, " :recompute 0", options);
+  int64_t without = use_of(f).activations;
+  assert_true(use_of(f).recompute == 0);
+  run_deep(f, plain);
+  release(f);
+  compile_deep(f, " :recompute 1e9", options);
+  int64_t least = use_of(f).total, activations = use_of(f).activations;
+  assert_true(activations < without);
+  run_deep(f, other);
+  assert_memory_equal(plain, other, sizeof plain);
+  release(f);
+  compile_deep(f, "", options);
+  int64_t usual = use_of(f).total;
+  assert_true(use_of(f).recompute == 4 && usual > least);
+  release(f);
+  options.memory_bytes = usual;
+  compile_deep(f, "", options);
+  assert_int_equal(use_of(f).total, usual);
+  release(f);
+  options.memory_bytes = least;
+  compile_deep(f, "", options);
+  assert_true(use_of(f).total <= least && use_of(f).recompute > 4);
+  run_deep(f, other);
+  assert_memory_equal(plain, other, sizeof plain);
+  release(f);
+  options.memory_copies = 1; /* cannot fit: as small as it gets */
+  compile_deep(f, "", options);
+  assert_true(use_of(f).total == least && use_of(f).recompute > 4);
+  release(f);
+  compile_deep(f, " :recompute 0", options);
+  assert_int_equal(use_of(f).activations, without);
+  release(f);
+  options.optimize = false;
+  compile_deep(f, " :recompute 9", options);
+  assert_true(use_of(f).recompute == 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(steps_allocate_nothing),
       TEST(evaluations_share_what_steps_take),
+      TEST(kinds_add_up_to_what_is_held),
+      TEST(less_memory_recomputes_more),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "available.h"
 #include "failure.h"
 #include "messages.h"
 #include "paths.h"
@@ -53,6 +54,19 @@ int tool_engine_check(const tool_engine_settings *settings) {
     return tool_fail(TOOL_DEVICE, TOOL_E_DEVICE_UNKNOWN, "device \"%s\": expected cpu or cuda", device);
   int status = settings->devices ? parse_ordinal(&ordinal, settings->devices) : TOOL_DONE;
   return status ? status : check_simd(settings->simd);
+}
+
+int64_t tool_engine_memory(const tool_engine_settings *settings, const char **whose) {
+  tool_available available;
+  double asked = settings->memory_gib * 1073741824.0;
+  if (tool_engine_is_cuda(settings)) return 0;
+  if (asked > 0) {
+    *whose = "SEXPGPU_MEMORY allows";
+    return asked < 1 ? 1 : asked < (double)(INT64_MAX / 2) ? (int64_t)asked : 0;
+  }
+  tool_available_read(&available);
+  int64_t least = tool_available_least(&available, whose);
+  return least > 0 ? least : 0;
 }
 
 void tool_engine_options(sexp_run_options *options, const tool_engine_settings *settings, sexp_device *device) {

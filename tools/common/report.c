@@ -62,18 +62,57 @@ static void say_device(FILE *to, const sexp_engine *engine, const tool_mode *mod
   fprintf(to, "%-19s cpu, %d thread%s, %s\n", "device", engine->threads, tool_plural(engine->threads), engine->simd);
 }
 
-static void say_machine(FILE *to, const sexp_description *about, const sexp_engine *engine, const tool_mode *mode,
-                        int64_t copy_bytes) {
-  char built[32], nodes[32], bytes[32], bound[32];
+static void say_graph(FILE *to, const sexp_description *about) {
+  char built[32], nodes[32], groups[32];
   fprintf(to, "%-19s %s nodes, %s after optimization, %s group%s, ", "graph", tool_grouped(built, about->n_nodes_built),
-          tool_grouped(nodes, about->n_nodes), tool_grouped(bytes, about->n_groups), tool_plural(about->n_groups));
+          tool_grouped(nodes, about->n_nodes), tool_grouped(groups, about->n_groups), tool_plural(about->n_groups));
   fprintf(to, "%" PRId64 " product%s, %" PRId64 " convolution%s\n", about->n_products, tool_plural(about->n_products),
           about->n_convolutions, tool_plural(about->n_convolutions));
-  fprintf(to, "%-19s %s a step, at least %s; parameters and state %s", "memory", tool_bytes(bytes, about->step_bytes),
-          tool_bytes(bound, about->step_bytes_bound), tool_bytes(nodes, about->parameter_bytes + about->state_bytes));
-  if (copy_bytes) fprintf(to, "; a checkpoint's copy %s", tool_bytes(bytes, copy_bytes));
+}
+
+/* By kind, the largest total that a run holds at once, and what no plan of that order goes below. */
+static void say_uses(FILE *to, const sexp_memory_use *use, int64_t copy_bytes) {
+  const struct {
+    const char *words;
+    int64_t n_bytes;
+  } kinds[] = {{"parameters", use->parameters},   {"states", use->states},  {"held twice", use->beside},
+               {"gradients", use->gradients},     {"data", use->data},      {"a checkpoint's copy", copy_bytes},
+               {"activations", use->activations}, {"scratch", use->scratch}};
+  char bytes[32];
+  const char *before = ": ";
+  fprintf(to, "%-19s %s", "memory", tool_bytes(bytes, use->total + copy_bytes));
+  fprintf(to, ", at least %s", tool_bytes(bytes, use->least + copy_bytes));
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    if (!kinds[i].n_bytes) continue;
+    fprintf(to, "%s%s %s", before, kinds[i].words, tool_bytes(bytes, kinds[i].n_bytes));
+    before = ", ";
+  }
+  if (use->recompute > 0) fprintf(to, "; recompute %g operations a byte", use->recompute);
   fputc('\n', to);
-  say_device(to, engine, mode);
+}
+
+/* False: out of memory. */
+static bool say_memory(FILE *to, const tool_report_facts *facts) {
+  const sexp_description *about = sexp_program_describe(facts->program);
+  char bytes[32], bound[32], kept[32];
+  if (!facts->mode->cuda) {
+    sexp_memory_use use;
+    if (!sexp_program_memory(&use, facts->program, facts->engine.threads, facts->engine.simd)) return false;
+    say_uses(to, &use, facts->copy_bytes);
+    return true;
+  }
+  fprintf(to, "%-19s %s a step, at least %s; parameters and state %s", "memory", tool_bytes(bytes, about->step_bytes),
+          tool_bytes(bound, about->step_bytes_bound), tool_bytes(kept, about->parameter_bytes + about->state_bytes));
+  if (facts->copy_bytes) fprintf(to, "; a checkpoint's copy %s", tool_bytes(bytes, facts->copy_bytes));
+  fputc('\n', to);
+  return true;
+}
+
+static bool say_machine(FILE *to, const tool_report_facts *facts) {
+  say_graph(to, sexp_program_describe(facts->program));
+  bool good = say_memory(to, facts);
+  say_device(to, &facts->engine, facts->mode);
+  return good;
 }
 
 static bool is_chosen(const char *name, const char *const *evals, size_t n_evals) {
@@ -120,14 +159,14 @@ bool tool_report_program(tool_report *report, const tool_report_facts *facts) {
     say_model(text, about);
     say_reproduction(text, facts->choices_digest, facts->mode);
   }
-  if (machine) say_machine(machine, about, &facts->engine, facts->mode, facts->copy_bytes);
-  bool good = text && machine && !ferror(text) && !ferror(machine);
+  bool good = machine && say_machine(machine, facts);
+  good = good && text && !ferror(text) && !ferror(machine);
   if (text && fclose(text) != 0) good = false;
   if (machine && fclose(machine) != 0) good = false;
   return good && report->text && report->machine;
 }
 
-bool tool_report_make(tool_report *report, const char *path, const sexp_program *program, const sexp_run *run,
+bool tool_report_make(tool_report *report, const char *path, sexp_program *program, const sexp_run *run,
                       const tool_experiment *experiment, const tool_mode *mode, int64_t copy_bytes) {
   tool_report_facts facts = {.path = path,
                              .program = program,
@@ -139,20 +178,22 @@ bool tool_report_make(tool_report *report, const char *path, const sexp_program 
   return tool_report_program(report, &facts);
 }
 
-int tool_report_fits(sexp_program *program, double allowed_gib, bool twice, int64_t copy_bytes) {
-  const sexp_description *about = sexp_program_describe(program);
-  int64_t state = about->parameter_bytes + about->state_bytes;
-  state += twice ? state : about->beside_bytes;
-  int64_t need = state + about->step_bytes + copy_bytes;
-  double allowed = allowed_gib * 1073741824.0;
-  if (allowed <= 0 || (double)need <= allowed) return TOOL_DONE;
-  char all[32], of[32], step[32], kept[32], copied[32];
+int tool_report_fits(sexp_program *program, const sexp_engine *engine, const tool_allowance *allowed, bool twice,
+                     int64_t copy_bytes) {
+  sexp_memory_use use;
+  if (!allowed->n_bytes) return TOOL_DONE;
+  if (!sexp_program_memory(&use, program, engine->threads, engine->simd)) return tool_no_memory();
+  int64_t state = use.parameters + use.states, more = twice ? state - use.beside : 0;
+  if (use.total + more + copy_bytes <= allowed->n_bytes) return TOOL_DONE;
+  char all[32], of[32], step[32], kept[32], gradients[32], data[32], copied[32];
   const char *largest = sexp_program_text(program, "largest");
   return tool_fail(TOOL_INPUT, TOOL_E_DEVICE_MEMORY,
-                   "the run needs %s, SEXPGPU_MEMORY allows %s: parameters and state %s; a step %s; a "
-                   "checkpoint's copy %s\n%s",
-                   tool_bytes(all, need), tool_bytes(of, (int64_t)allowed), tool_bytes(kept, state),
-                   tool_bytes(step, about->step_bytes), tool_bytes(copied, copy_bytes), largest ? largest : "");
+                   "the run needs %s, %s %s: parameters and state %s; gradients %s; data %s; a step %s; a checkpoint's "
+                   "copy %s; recompute %g operations a byte\n%s",
+                   tool_bytes(all, use.total + more + copy_bytes), allowed->whose, tool_bytes(of, allowed->n_bytes),
+                   tool_bytes(kept, state + use.beside + more), tool_bytes(gradients, use.gradients),
+                   tool_bytes(data, use.data), tool_bytes(step, use.activations + use.scratch),
+                   tool_bytes(copied, copy_bytes), use.recompute, largest ? largest : "");
 }
 
 char *tool_report_details(sexp_program *program, sexp_run *on_device, bool launches) {

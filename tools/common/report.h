@@ -15,7 +15,7 @@ typedef struct tool_report {
 /* What the report is about, without a run. */
 typedef struct tool_report_facts {
   const char *path;
-  const sexp_program *program;
+  sexp_program *program;
   const sexp_data_info *datas;
   size_t n_datas;
   sexp_engine engine;
@@ -27,11 +27,16 @@ typedef struct tool_report_facts {
 /* False: out of memory. */
 bool tool_report_program(tool_report *report, const tool_report_facts *facts);
 /* Of a run. copy_bytes: what the copy of a background checkpoint takes, 0: none is made. False: out of memory. */
-bool tool_report_make(tool_report *report, const char *path, const sexp_program *program, const sexp_run *run,
+bool tool_report_make(tool_report *report, const char *path, sexp_program *program, const sexp_run *run,
                       const tool_experiment *experiment, const tool_mode *mode, int64_t copy_bytes);
-/* What SEXPGPU_MEMORY allows against what a run of the program will take: E-DEVICE-002, printed with the largest
- * buffers. allowed_gib 0: as much as it takes. twice: nothing is updated in place. */
-int tool_report_fits(sexp_program *program, double allowed_gib, bool twice, int64_t copy_bytes);
+/* What a run of the program on the CPU may take (tool_engine_memory; 0: any) against what it will: E-DEVICE-002, printed
+ * with the largest buffers. twice: nothing is updated in place. */
+typedef struct tool_allowance {
+  int64_t n_bytes;
+  const char *whose;
+} tool_allowance;
+int tool_report_fits(sexp_program *program, const sexp_engine *engine, const tool_allowance *allowed, bool twice,
+                     int64_t copy_bytes);
 /* What an evaluation of `evals` (NULL: all) is and how it is computed. */
 void tool_report_evaluation(FILE *to, const char *path, const sexp_program *program, const sexp_run *run,
                             const tool_experiment *experiment, const char *const *evals, size_t n_evals,

@@ -7,90 +7,28 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "../common/available.h"
 #include "../common/format.h"
 #include "doctor.h"
 
-enum { LINE_BYTES = 4096, TMPFS = 0x01021994 };
+enum { TMPFS = 0x01021994 };
 static const int64_t gib = INT64_C(1) << 30;
 
 /* ---- memory ---- */
 
-/* "MemTotal:       32862064 kB" as bytes; -1: it is not there. */
-static int64_t read_meminfo(const char *name) {
-  char line[LINE_BYTES];
-  int64_t kib = -1, found = -1;
-  FILE *file = fopen("/proc/meminfo", "r");
-  while (file && found < 0 && fgets(line, sizeof line, file)) {
-    size_t n = strlen(name);
-    if (strncmp(line, name, n) == 0 && line[n] == ':' && sscanf(line + n + 1, "%" SCNd64, &kib) == 1)
-      found = kib * 1024;
-  }
-  if (file) fclose(file);
-  return found;
-}
-
-/* A number alone in a file; -1: there is none ("max", or no such file). */
-static int64_t read_number(const char *directory, const char *name) {
-  char path[2 * LINE_BYTES];
-  int64_t number = -1;
-  snprintf(path, sizeof path, "%s/%s", directory, name);
-  FILE *file = fopen(path, "r");
-  if (file && fscanf(file, "%" SCNd64, &number) != 1) number = -1;
-  if (file) fclose(file);
-  return number;
-}
-
-typedef struct limit {
-  int64_t n_bytes, left; /* -1: none */
-} limit;
-
-/* The tightest limit of a control group and those above it. */
-static void read_groups(limit *out, const char *root, const char *group, const char *most, const char *used) {
-  char path[LINE_BYTES];
-  snprintf(path, sizeof path, "%s%s", root, group);
-  size_t n_root = strlen(root);
-  for (;;) {
-    int64_t allowed = read_number(path, most), taken = read_number(path, used);
-    if (allowed >= 0 && allowed < INT64_MAX / 4 && (out->n_bytes < 0 || allowed < out->n_bytes)) {
-      int64_t left = taken < allowed ? allowed - taken : 0;
-      *out = (limit){allowed, taken < 0 ? allowed : left};
-    }
-    char *slash = strlen(path) > n_root ? strrchr(path + n_root, '/') : NULL;
-    if (!slash) return;
-    *slash = 0;
-  }
-}
-
-/* Of version 2 ("0::/group") or 1 ("5:memory:/group"). */
-static limit find_limit(void) {
-  char line[LINE_BYTES / 2];
-  limit found = {-1, -1};
-  FILE *file = fopen("/proc/self/cgroup", "r");
-  while (file && fgets(line, sizeof line, file)) {
-    line[strcspn(line, "\n")] = 0;
-    char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
-    if (!group) continue;
-    *group++ = 0;
-    if (!names[1]) read_groups(&found, "/sys/fs/cgroup", group, "memory.max", "memory.current");
-    if (strcmp(names + 1, "memory") == 0)
-      read_groups(&found, "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes", "memory.usage_in_bytes");
-  }
-  if (file) fclose(file);
-  return found;
-}
-
 void doctor_check_memory(doctor *d) {
   char all[32], some[32], most[32];
-  int64_t total = read_meminfo("MemTotal"), available = read_meminfo("MemAvailable");
-  limit group = find_limit();
+  tool_available found;
+  tool_available_read(&found);
+  int64_t total = found.total, available = found.available;
   doctor_begin(d, "memory");
   doctor_fact_number(d, "total_bytes", total);
   doctor_fact_number(d, "available_bytes", available);
-  doctor_fact_number(d, "limit_bytes", group.n_bytes);
-  int64_t least = group.n_bytes >= 0 && group.left < available ? group.left : available;
+  doctor_fact_number(d, "limit_bytes", found.group);
+  int64_t least = found.group >= 0 && found.group_left < available ? found.group_left : available;
   char *words = doctor_text("%s of %s available", tool_bytes(some, available), tool_bytes(all, total));
-  if (group.n_bytes >= 0) {
-    char *limited = doctor_text("the control group allows %s", tool_bytes(most, group.n_bytes));
+  if (found.group >= 0) {
+    char *limited = doctor_text("the control group allows %s", tool_bytes(most, found.group));
     doctor_add(&words, ", ", limited);
     free(limited);
   }

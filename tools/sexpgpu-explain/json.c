@@ -181,13 +181,28 @@ static void write_step(ckpt_json *json, const sexp_description *about) {
   number(json, "products", about->n_products);
   number(json, "convolutions", about->n_convolutions);
   ckpt_json_end_object(json);
+}
+
+/* On a device the plans are its own, and so is what they take. False: out of memory. */
+static bool write_memory(ckpt_json *json, const explanation *e, const sexp_description *about) {
+  sexp_memory_use use;
+  if (!sexp_program_memory(&use, e->program, e->engine.threads, e->engine.simd)) return false;
   begin(json, "memory", false);
-  number(json, "parameters", about->parameter_bytes);
-  number(json, "states", about->state_bytes);
+  number(json, "parameters", use.parameters);
+  number(json, "states", use.states);
+  number(json, "twice", use.beside);
+  number(json, "gradients", use.gradients);
+  number(json, "data", use.data);
+  number(json, "activations", use.activations);
+  number(json, "activations_least", use.activations_least);
+  number(json, "scratch", use.scratch);
   number(json, "step", about->step_bytes);
   number(json, "step_least", about->step_bytes_bound);
-  number(json, "run", about->parameter_bytes + about->state_bytes + about->beside_bytes + about->step_bytes);
+  number(json, "run", use.total);
+  number(json, "run_least", use.least);
+  ckpt_json_key(json, "recompute"), ckpt_json_real64(json, use.recompute);
   ckpt_json_end_object(json);
+  return true;
 }
 
 static void write_choices(ckpt_json *json, const explanation *e) {
@@ -206,7 +221,7 @@ static void write_choices(ckpt_json *json, const explanation *e) {
   ckpt_json_end_object(json);
 }
 
-static void write_all(ckpt_json *json, const explanation *e, const sexp_graph *graphs, size_t n_graphs) {
+static bool write_all(ckpt_json *json, const explanation *e, const sexp_graph *graphs, size_t n_graphs) {
   const sexp_description *about = sexp_program_describe(e->program);
   const bool by_libraries = e->device && !e->settings->engine.portable;
   ckpt_json_begin_object(json);
@@ -220,11 +235,13 @@ static void write_all(ckpt_json *json, const explanation *e, const sexp_graph *g
   write_parameters(json, "states", about->states, about->n_states, false);
   write_evaluations(json, about);
   write_step(json, about);
+  bool good = write_memory(json, e, about);
   write_graphs(json, graphs, n_graphs);
   write_contractions(json, "products", graphs, n_graphs, false, by_libraries);
   write_contractions(json, "convolutions", graphs, n_graphs, true, by_libraries);
   write_choices(json, e);
   ckpt_json_end_object(json);
+  return good;
 }
 
 int explanation_print_json(const explanation *e) {
@@ -232,8 +249,7 @@ int explanation_print_json(const explanation *e) {
   size_t n = 0, n_graphs = sexp_program_graphs(&graphs, e->program);
   ckpt_json *json = graphs ? ckpt_json_new(CKPT_JSON_LINE) : NULL;
   if (!json) return tool_no_memory();
-  write_all(json, e, graphs, n_graphs);
-  const char *bytes = ckpt_json_text(json, &n);
+  const char *bytes = write_all(json, e, graphs, n_graphs) ? ckpt_json_text(json, &n) : NULL;
   if (bytes) fwrite(bytes, 1, n, stdout);
   ckpt_json_free(json);
   return bytes ? TOOL_DONE : tool_no_memory();

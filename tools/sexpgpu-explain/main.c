@@ -21,7 +21,9 @@ static int open_host(explanation *e) {
 static int compile(explanation *e) {
   const explain_settings *s = e->settings;
   sexp_options options = tool_selection_options(&s->selection);
+  const char *whose;
   options.dump_after = s->after;
+  options.memory_bytes = tool_engine_memory(&s->engine, &whose);
   sexp_status status = sexp_compile(&e->program, &e->messages, s->selection.file, &options, &e->host);
   tool_kept_settle(e->kept);
   if (status != SEXP_OK) return tool_fail_sexp(status, e->messages);
@@ -128,9 +130,9 @@ static int explain(explanation *e) {
   tool_credentials_read(&e->credentials);
   if ((status = open_choices(e)) || (status = open_host(e)) || (status = compile(e))) return status;
   if ((status = choose(e))) return status;
-  double allowed_gib =
-      e->device ? 0 : e->settings->engine.memory_gib; /* a device fits its plans to the memory itself */
-  if ((status = tool_report_fits(e->program, allowed_gib, false, 0))) return status;
+  tool_allowance allowed = {0}; /* of the system's nothing is taken here */
+  if (e->settings->engine.memory_gib > 0) allowed.n_bytes = tool_engine_memory(&e->settings->engine, &allowed.whose);
+  if ((status = tool_report_fits(e->program, &e->engine, &allowed, false, 0))) return status;
   return print(e);
 }
 

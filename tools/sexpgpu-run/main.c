@@ -1,5 +1,6 @@
 /* sexpgpu-run: compiles an experiment and trains one of its runs. */
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,15 +18,21 @@
 static int compile(training *t) {
   const run_settings *s = t->settings;
   sexp_options options = tool_selection_options(&s->selection);
+  const char *whose;
+  options.memory_bytes = tool_engine_memory(&s->engine, &whose);
+  options.memory_copies = (s->checkpoint_dir != NULL) + (s->digest_nodes_at > 0);
   tool_status_set(&t->status, "compiling");
   sexp_status status = sexp_compile(&t->program, &t->messages, s->selection.file, &options, &t->host);
   return status == SEXP_OK ? TOOL_DONE : tool_fail_sexp(status, t->messages);
 }
 
 static int check_memory(const training *t) {
+  const tool_engine_settings *s = &t->settings->engine;
+  const sexp_engine engine = {.simd = s->simd, .threads = (int)(s->threads > INT_MAX ? INT_MAX : s->threads)};
+  tool_allowance allowed = {0};
   bool twice = t->settings->digest_nodes_at > 0;
-  if (t->device) return TOOL_DONE; /* a device fits its plans to the memory itself */
-  return tool_report_fits(t->program, t->settings->engine.memory_gib, twice, checkpoints_copy_bytes(t));
+  allowed.n_bytes = tool_engine_memory(s, &allowed.whose);
+  return tool_report_fits(t->program, &engine, &allowed, twice, checkpoints_copy_bytes(t));
 }
 
 /* What a device chose, and the level that follows. */
