@@ -99,6 +99,43 @@ static bool compile_stages(compiler *c) {
   return fine;
 }
 
+/* Both are in path order. */
+static const char *written_path(const sx_program *program, bool state, size_t i) {
+  return state ? program->states.items[i].path : program->params.items[i].path;
+}
+
+/* Where the update writes tensors; one that its copy with diagnostics writes beside is written so by both. */
+static void note_writes(compiler *c, const sx_unit *update, bool state, sx_written *written) {
+  const char *kind = state ? "state/" : "param/";
+  size_t n = state ? c->program->states.n : c->program->params.n;
+  for (size_t b = 0; update->plan && b < update->plan->buffers.n; b++) {
+    const sx_buffer *buffer = &update->plan->buffers.items[b];
+    if (buffer->kind != SX_BUFFER_OUTPUT || strncmp(buffer->name, kind, strlen(kind)) != 0) continue;
+    const char *path = buffer->name + strlen(kind);
+    size_t low = 0, high = n;
+    while (low < high) {
+      size_t middle = low + (high - low) / 2;
+      if (strcmp(written_path(c->program, state, middle), path) < 0)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    if (low == n || strcmp(written_path(c->program, state, low), path) != 0) continue;
+    if (written[low] != SX_WRITTEN_BESIDE) written[low] = update->in_place[b] ? SX_WRITTEN_IN_PLACE : SX_WRITTEN_BESIDE;
+  }
+}
+
+static void find_writes(compiler *c) {
+  sx_compiled *compiled = c->compiled;
+  sx_program *program = c->program;
+  compiled->param_written = SX_NEW_N(program->arena, sx_written, program->params.n);
+  compiled->state_written = SX_NEW_N(program->arena, sx_written, program->states.n);
+  note_writes(c, &compiled->update, false, compiled->param_written);
+  note_writes(c, &compiled->update, true, compiled->state_written);
+  note_writes(c, &compiled->diagnosed_update, false, compiled->param_written);
+  note_writes(c, &compiled->diagnosed_update, true, compiled->state_written);
+}
+
 static bool compile_update(compiler *c) {
   sx_program *program = c->program;
   sx_unit *update = &c->compiled->update, *diagnosed = &c->compiled->diagnosed_update;
@@ -106,6 +143,7 @@ static bool compile_update(compiler *c) {
   fine &= compile_diagnosed(c, diagnosed, "update, diagnosed", sx_diagnose_update(program->update, program));
   if (fine && update->plan) update->in_place = sx_plan_in_place(update->plan, program->arena);
   if (fine && diagnosed->plan) diagnosed->in_place = sx_plan_in_place(diagnosed->plan, program->arena);
+  if (fine) find_writes(c);
   return fine;
 }
 

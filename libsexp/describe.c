@@ -96,11 +96,6 @@ static int64_t count_elements(int rank, const int64_t *dims) {
   return n;
 }
 
-static void count_beside(sexp_description *d, const sx_compiled *compiled, const char *kind, const char *path,
-                         int64_t n_bytes) {
-  if (sx_how_written(compiled, kind, path) == SX_WRITTEN_BESIDE) d->beside_bytes += n_bytes;
-}
-
 static void describe_parameters(sexp_description *d, const sx_compiled *compiled) {
   const sx_program *program = compiled->program;
   sexp_parameter *parameters = SX_NEW_N(program->arena, sexp_parameter, program->params.n);
@@ -116,7 +111,7 @@ static void describe_parameters(sexp_description *d, const sx_compiled *compiled
                                      .load_tensor = param->load_tensor};
     d->parameter_elements += n;
     d->parameter_bytes += n * (int64_t)sx_dtype_bytes(param->dtype);
-    count_beside(d, compiled, "param/", param->path, n * (int64_t)sx_dtype_bytes(param->dtype));
+    if (compiled->param_written[i] == SX_WRITTEN_BESIDE) d->beside_bytes += n * (int64_t)sx_dtype_bytes(param->dtype);
   }
   d->parameters = parameters;
   d->n_parameters = program->params.n;
@@ -131,7 +126,7 @@ static void describe_states(sexp_description *d, const sx_compiled *compiled) {
         .path = state->path, .dtype = sx_public_dtype(state->dtype), .rank = state->rank, .dims = state->dims};
     int64_t n_bytes = count_elements(state->rank, state->dims) * (int64_t)sx_dtype_bytes(state->dtype);
     d->state_bytes += n_bytes;
-    count_beside(d, compiled, "state/", state->path, n_bytes);
+    if (compiled->state_written[i] == SX_WRITTEN_BESIDE) d->beside_bytes += n_bytes;
   }
   d->states = states;
   d->n_states = program->states.n;

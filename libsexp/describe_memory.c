@@ -18,10 +18,9 @@ static int64_t elements(int rank, const int64_t *dims) {
 
 /* ---- parameters, states, gradients ---- */
 
-static void add_tensor(sexp_memory_use *use, const sx_compiled *compiled, const char *kind, const char *path,
-                       int64_t n_bytes, int64_t *held) {
+static void add_tensor(sexp_memory_use *use, sx_written written, int64_t n_bytes, int64_t *held) {
   *held = plus(*held, n_bytes);
-  if (sx_how_written(compiled, kind, path) == SX_WRITTEN_BESIDE) use->beside = plus(use->beside, n_bytes);
+  if (written == SX_WRITTEN_BESIDE) use->beside = plus(use->beside, n_bytes);
 }
 
 static void add_tensors(sexp_memory_use *use, const sx_compiled *compiled) {
@@ -29,12 +28,12 @@ static void add_tensors(sexp_memory_use *use, const sx_compiled *compiled) {
   for (size_t i = 0; i < program->params.n; i++) {
     const sx_param *param = &program->params.items[i];
     int64_t n_bytes = elements(param->rank, param->dims) * (int64_t)sx_dtype_bytes(param->dtype);
-    add_tensor(use, compiled, "param/", param->path, n_bytes, &use->parameters);
+    add_tensor(use, compiled->param_written[i], n_bytes, &use->parameters);
   }
   for (size_t i = 0; i < program->states.n; i++) {
     const sx_state *state = &program->states.items[i];
     int64_t n_bytes = elements(state->rank, state->dims) * (int64_t)sx_dtype_bytes(state->dtype);
-    add_tensor(use, compiled, "state/", state->path, n_bytes, &use->states);
+    add_tensor(use, compiled->state_written[i], n_bytes, &use->states);
   }
 }
 

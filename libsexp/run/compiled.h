@@ -27,11 +27,16 @@ typedef struct sx_data_facts {
   const char *path; /* of its file, the first where it has several */
 } sx_data_facts;
 
+/* Whether the update writes a parameter or state, and if so over its old value: nothing can fail once the writing
+ * begins, so a second block that is swapped in after a whole step is not needed. */
+typedef enum sx_written { SX_WRITTEN_NEVER, SX_WRITTEN_BESIDE, SX_WRITTEN_IN_PLACE } sx_written;
+
 typedef struct sx_compiled {
   sx_program *program;
   SX_VEC(sx_unit *) units;            /* all of them, in order */
   sx_unit *losses, *diagnosed_losses; /* one a stage */
   sx_unit update, diagnosed_update;
+  sx_written *param_written, *state_written;
   sx_unit *evals, *partial_evals; /* one an evaluation */
   sx_unit *generator_inits, *trips, *emits;
   sx_unit *param_inits, *state_inits; /* one a parameter, a state */
@@ -41,11 +46,6 @@ typedef struct sx_compiled {
   double recompute;                   /* budget of the plans but the update's, f32 operations a byte; 0: none */
   struct sx_sha256 *hash;             /* at work, else NULL: the entry point's to end when memory failed */
 } sx_compiled;
-
-/* Whether the update writes the parameter ("param/") or state ("state/"), and if so over its old value: nothing can
- * fail once the writing begins, so a second block that is swapped in after a whole step is not needed. */
-typedef enum sx_written { SX_WRITTEN_NEVER, SX_WRITTEN_BESIDE, SX_WRITTEN_IN_PLACE } sx_written;
-sx_written sx_how_written(const sx_compiled *compiled, const char *kind, const char *path);
 
 /* Copies of a stage's loss and of the update that give, as outputs "statistic/NAME/STATISTIC", statistics
  * of what the program's globs select. Without outputs of that kind: NULL. */

@@ -21,28 +21,11 @@ size_t sx_find_slot(const sx_run *run, const char *path, bool state) {
   return run->n_slots;
 }
 
-/* SX_WRITTEN_NEVER where there is no such unit. */
-static sx_written how_unit_writes(const sx_unit *unit, const char *kind, const char *path) {
-  const sx_plan *plan = unit->plan;
-  for (size_t b = 0; plan && b < plan->buffers.n; b++) {
-    const sx_buffer *buffer = &plan->buffers.items[b];
-    const char *rest = buffer->kind == SX_BUFFER_OUTPUT ? sx_after(buffer->name, kind) : NULL;
-    if (rest && !strcmp(rest, path)) return unit->in_place[b] ? SX_WRITTEN_IN_PLACE : SX_WRITTEN_BESIDE;
-  }
-  return SX_WRITTEN_NEVER;
-}
-
-sx_written sx_how_written(const sx_compiled *compiled, const char *kind, const char *path) {
-  sx_written plain = how_unit_writes(&compiled->update, kind, path);
-  sx_written diagnosed = how_unit_writes(&compiled->diagnosed_update, kind, path);
-  return diagnosed == SX_WRITTEN_BESIDE ? diagnosed : plain;
-}
-
-static void make_slot(sx_run *run, sx_slot *slot, const char *kind) {
+static void make_slot(const sx_run *run, sx_slot *slot, sx_written written) {
   slot->n_elements = 1;
   for (int i = 0; i < slot->rank; i++) slot->n_elements *= slot->dims[i];
   slot->n_bytes = slot->n_elements * (int64_t)sx_dtype_bytes(slot->dtype);
-  if (!run->options.evaluations_only) slot->written = sx_how_written(run->compiled, kind, slot->path);
+  if (!run->options.evaluations_only) slot->written = written;
   /* The observed update is executed before the plain one, which must find the old values. */
   if (slot->written == SX_WRITTEN_IN_PLACE && run->options.digest_nodes_at > 0) slot->written = SX_WRITTEN_BESIDE;
 }
@@ -55,13 +38,13 @@ void sx_make_slots(sx_run *run) {
   for (size_t i = 0; i < run->n_params; i++) {
     const sx_param *param = &program->params.items[i];
     run->slots[i] = (sx_slot){.path = param->path, .dtype = param->dtype, .rank = param->rank, .dims = param->dims};
-    make_slot(run, &run->slots[i], "param/");
+    make_slot(run, &run->slots[i], run->compiled->param_written[i]);
   }
   for (size_t i = run->n_params; i < run->n_slots; i++) {
     const sx_state *state = &program->states.items[i - run->n_params];
     sx_slot *slot = &run->slots[i];
     *slot = (sx_slot){.path = state->path, .dtype = state->dtype, .rank = state->rank, .dims = state->dims};
-    make_slot(run, slot, "state/");
+    make_slot(run, slot, run->compiled->state_written[i - run->n_params]);
   }
 }
 
