@@ -289,30 +289,39 @@ static int32_t key_of(float x) {
 
 static void start_lanes(sx_op op, sx_fold *fold) {
   int32_t start = op == SX_OP_SUM ? INT32_MIN : key_of(-INFINITY);
-  for (int j = 0; j < SX_FOLD_LANES; j++) {
-    fold->lanes[j] = sx_from_bits_f32((uint32_t)start);
-    fold->nans[j] = 0;
+  lanes all = spread(sx_from_bits_f32((uint32_t)start)), none = {0};
+  SX_UNROLL for (int v = 0; v < FOLD_VECTORS; v++) {
+    store(fold->lanes + v * SX_LANES, all);
+    store((float *)fold->nans + v * SX_LANES, none);
   }
   fold->taken = 0;
 }
 
+/* Four lanes of a fold. */
+typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t keys __attribute__((vector_size(16), aligned(4), may_alias));
+enum { QUADS = SX_FOLD_LANES / 4 };
+
 /* The lanes as a tree. Those that no element came to hold the neutral value, which changes nothing. */
-static float fold_sums(float *x) {
-  for (int h = SX_FOLD_LANES / 2; h > 0; h /= 2)
-    for (int j = 0; j < h; j++) x[j] += x[j + h];
-  return x[0];
+static float fold_sums(const float *x) {
+  quad sums[QUADS];
+  SX_UNROLL for (int i = 0; i < QUADS; i++) sums[i] = *(const quad *)(x + 4 * i);
+  SX_UNROLL for (int h = QUADS / 2; h > 0; h /= 2) SX_UNROLL for (int i = 0; i < h; i++) sums[i] += sums[i + h];
+  return (sums[0][0] + sums[0][2]) + (sums[0][1] + sums[0][3]);
 }
 
 static float fold_keys(sx_op op, const sx_fold *fold) {
-  int32_t most = INT32_MIN, nans = 0;
-  for (int j = 0; j < SX_FOLD_LANES; j++) {
-    int32_t key = (int32_t)sx_bits_f32(fold->lanes[j]);
-    most = key > most ? key : most;
-    nans |= fold->nans[j];
+  keys most = *(const keys *)(const void *)fold->lanes, nans = *(const keys *)fold->nans;
+  SX_UNROLL for (int i = 1; i < QUADS; i++) {
+    keys key = *(const keys *)(const void *)(fold->lanes + 4 * i), more = key > most;
+    most = (more & key) | (~more & most);
+    nans |= *(const keys *)(fold->nans + 4 * i);
   }
-  if (nans) return sx_from_bits_f32(SX_NAN_F32);
-  if (op == SX_OP_REDUCEMIN) most = ~most;
-  return sx_from_bits_f32((uint32_t)most ^ ((uint32_t)(most >> 31) & INT32_MAX));
+  int32_t first = most[0] > most[1] ? most[0] : most[1], last = most[2] > most[3] ? most[2] : most[3];
+  int32_t key = first > last ? first : last;
+  if (nans[0] | nans[1] | nans[2] | nans[3]) return sx_from_bits_f32(SX_NAN_F32);
+  if (op == SX_OP_REDUCEMIN) key = ~key;
+  return sx_from_bits_f32((uint32_t)key ^ ((uint32_t)(key >> 31) & INT32_MAX));
 }
 
 static void end_chunk(sx_fold *fold) {

@@ -69,8 +69,8 @@ SX_INLINE sx_doubles sx_exp2_split(sx_doubles x, sx_doubles *scale) {
 }
 
 /* Positive results: doubts the subnormal ones, whose midpoints are elsewhere. */
-SX_INLINE sx_floats sx_round_exp(sx_halves value, sx_doubt *doubt) {
-  sx_floats y = sx_round_doubting(value, 1u << 10, doubt);
+SX_INLINE sx_floats sx_round_positive(sx_halves value, uint32_t reach, sx_doubt *doubt) {
+  sx_floats y = sx_round_doubting(value, reach, doubt);
   sx_words normal = ((sx_words)y - sx_words_spread(1)) & sx_words_spread(0xff800000u);
   doubt->least = sx_smaller(doubt->least, normal);
   return y;
@@ -80,14 +80,14 @@ SX_INLINE sx_floats sx_registers_exp(sx_floats x, sx_doubt *doubt) {
   sx_halves at = sx_doubles_of(sx_bounded(x, -110.0f, 89.5f)), scale;
   sx_doubles low = sx_exp_split(at.low, &scale.low), high = sx_exp_split(at.high, &scale.high);
   sx_halves value = {sx_fused(scale.low, low, scale.low), sx_fused(scale.high, high, scale.high)};
-  return sx_quiet(x, sx_round_exp(value, doubt));
+  return sx_quiet(x, sx_round_positive(value, 1u << 10, doubt));
 }
 
 SX_INLINE sx_floats sx_registers_exp2(sx_floats x, sx_doubt *doubt) {
   sx_halves at = sx_doubles_of(sx_bounded(x, -160.0f, 129.5f)), scale;
   sx_doubles low = sx_exp2_split(at.low, &scale.low), high = sx_exp2_split(at.high, &scale.high);
   sx_halves value = {sx_fused(scale.low, low, scale.low), sx_fused(scale.high, high, scale.high)};
-  return sx_quiet(x, sx_round_exp(value, doubt));
+  return sx_quiet(x, sx_round_positive(value, 1u << 10, doubt));
 }
 
 SX_INLINE sx_halves sx_expm1_halves(sx_floats x) {
@@ -393,7 +393,7 @@ SX_INLINE sx_doubles sx_erf_of(sx_doubles a) {
 SX_INLINE sx_floats sx_registers_erf(sx_floats x, sx_doubt *doubt) {
   sx_halves at = sx_doubles_of(sx_bounded((sx_floats)((sx_ints)x & INT32_MAX), 0.0f, 3.9375f));
   sx_halves value = {sx_erf_of(at.low), sx_erf_of(at.high)};
-  return sx_quiet(x, sx_signed_as(sx_round_doubting(value, 1u << 13, doubt), x));
+  return sx_quiet(x, sx_signed_as(sx_round_positive(value, 1u << 13, doubt), x));
 }
 
 /* ---- blocks -------------------------------------------------------------------------------------- */
