@@ -8,7 +8,7 @@
 
 #include "dataset.h"
 
-enum { LONGEST_NUMBER = 1024 };
+enum { LONGEST_NUMBER = 1024, FEW_DIGITS = 15 };
 
 typedef struct csv {
   const char *path;
@@ -113,9 +113,70 @@ static bool is_integer(const char *text) {
   return digits && !at[digits];
 }
 
+/* What most cells are: a sign, and up to FEW_DIGITS digits with a point among or before them, as digits and how many
+ * are after the point. False: it is something else. */
+static bool plain_decimal(const csv_cell *cell, bool *negative, uint64_t *digits, size_t *n_after) {
+  size_t i = 0, n_digits = 0, point = SIZE_MAX;
+  if (!cell->n || cell->n > FEW_DIGITS + 2) return false;
+  *negative = cell->text[0] == '-';
+  if (*negative || cell->text[0] == '+') i++;
+  for (*digits = 0; i < cell->n; i++) {
+    unsigned char c = cell->text[i];
+    if (c == '.' && point == SIZE_MAX) {
+      point = i + 1;
+    } else if (c >= '0' && c <= '9') {
+      *digits = *digits * 10 + (c - (unsigned)'0');
+      n_digits++;
+    } else {
+      return false;
+    }
+  }
+  *n_after = point == SIZE_MAX ? 0 : cell->n - point;
+  return n_digits && n_digits <= FEW_DIGITS;
+}
+
+/* Digits and the power of ten are doubles without error, so their quotient is the nearest double; and the float nearest
+ * to that is the one nearest to the number, unless the double lies in the middle between two floats. */
+static bool plain_f32(const csv_cell *cell, float *out) {
+  static const double powers[FEW_DIGITS + 1] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                                1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+  const uint64_t below = (UINT64_C(1) << 29) - 1, middle = UINT64_C(1) << 28;
+  bool negative;
+  uint64_t digits, bits;
+  size_t n_after;
+  if (!plain_decimal(cell, &negative, &digits, &n_after)) return false;
+  double value = (double)digits / powers[n_after];
+  memcpy(&bits, &value, sizeof bits);
+  *out = (float)(negative ? -value : value);
+  return (bits & below) != middle;
+}
+
+static bool plain_i32(const csv_cell *cell, int32_t *out) {
+  bool negative;
+  uint64_t digits;
+  size_t n_after;
+  if (!plain_decimal(cell, &negative, &digits, &n_after) || digits > INT32_MAX) return false;
+  *out = negative ? -(int32_t)digits : (int32_t)digits;
+  return !memchr(cell->text, '.', cell->n);
+}
+
+static bool parse_plain(const csv_cell *cell, sx_dtype dtype, void *out) {
+  float real;
+  int32_t integer;
+  if (dtype == SX_F32) {
+    if (!plain_f32(cell, &real)) return false;
+    memcpy(out, &real, sizeof real);
+  } else {
+    if (!plain_i32(cell, &integer)) return false;
+    memcpy(out, &integer, sizeof integer);
+  }
+  return true;
+}
+
 static bool parse_cell(const csv_cell *cell, sx_dtype dtype, void *out) {
   char text[LONGEST_NUMBER + 1];
   size_t n = cell->n, skip = 0;
+  if (parse_plain(cell, dtype, out)) return true;
   while (skip < n && cell->text[skip] == ' ') skip++;
   while (n > skip && cell->text[n - 1] == ' ') n--;
   n -= skip;

@@ -12,6 +12,8 @@ enum { HOST_IS_LITTLE = 0 };
 
 typedef enum order { HOST, LITTLE, BIG } order;
 
+enum { PIECE = 256 }; /* elements */
+
 /* RAW: the bits are the value. SIGNED, UNSIGNED: to i32 where they fit. */
 typedef enum reading { RAW, SIGNED, UNSIGNED, DOUBLE, TRUTH } reading;
 
@@ -52,46 +54,98 @@ sx_encoding sx_encoding_of(sexp_dtype dtype) {
   return of[dtype];
 }
 
+/* One element as an integer of its bytes; where they are constants this is one load, and a swap of bytes. */
+static inline __attribute__((always_inline)) uint64_t load_bytes(const unsigned char *in, unsigned n_bytes, bool swap) {
+  uint64_t eight;
+  uint32_t four;
+  uint16_t two;
+  switch (n_bytes) {
+    case 8:
+      memcpy(&eight, in, 8);
+      return swap ? __builtin_bswap64(eight) : eight;
+    case 4:
+      memcpy(&four, in, 4);
+      return swap ? __builtin_bswap32(four) : four;
+    case 2:
+      memcpy(&two, in, 2);
+      return swap ? __builtin_bswap16(two) : two;
+    default:
+      return *in;
+  }
+}
+
+static bool is_swapped(const encoding_info *info) { return is_big(info) == HOST_IS_LITTLE; }
+
 static uint64_t load(const unsigned char *in, const encoding_info *info) {
-  uint64_t bits = 0;
-  bool big = is_big(info);
-  for (unsigned i = 0; i < info->n_bytes; i++) bits = bits << 8 | in[big ? i : info->n_bytes - 1u - i];
-  return bits;
+  return load_bytes(in, info->n_bytes, is_swapped(info));
 }
 
 /* Two's complement of n_bytes, widened. */
-static int64_t widen(uint64_t bits, unsigned n_bytes) {
+static inline int64_t widen(uint64_t bits, unsigned n_bytes) {
   if (n_bytes == 8) return (int64_t)bits;
   uint64_t sign = UINT64_C(1) << (8 * n_bytes - 1);
   return (int64_t)(bits ^ sign) - (int64_t)sign;
 }
 
-static float round_to_f32(uint64_t bits) {
+static inline float round_to_f32(uint64_t bits) {
   double value;
   memcpy(&value, &bits, sizeof value);
   return (float)value;
 }
 
-static void store_raw(unsigned char *out, uint64_t bits, unsigned n_bytes) {
-  uint32_t word = (uint32_t)bits;
-  uint16_t half = (uint16_t)bits;
-  if (n_bytes == 4)
-    memcpy(out, &word, 4);
-  else if (n_bytes == 2)
-    memcpy(out, &half, 2);
-  else
-    *out = (unsigned char)bits;
+/* An element as i32. False: it does not fit. */
+static inline __attribute__((always_inline)) bool to_i32(uint64_t bits, unsigned n_bytes, bool sign, int32_t *out) {
+  int64_t value = sign ? widen(bits, n_bytes) : (int64_t)bits;
+  *out = (int32_t)value;
+  return sign ? value == *out : bits <= INT32_MAX;
+}
+
+/* Piece by piece, each without a branch; only in one that has a bad element is that looked for. */
+static inline __attribute__((always_inline)) int64_t integers(int32_t *out, const unsigned char *in, int64_t n,
+                                                              unsigned n_bytes, bool swap, bool sign) {
+  for (int64_t at = 0; at < n; at += PIECE) {
+    int64_t end = n - at < PIECE ? n : at + PIECE;
+    bool good = true;
+    for (int64_t i = at; i < end; i++)
+      good &= to_i32(load_bytes(in + i * n_bytes, n_bytes, swap), n_bytes, sign, &out[i]);
+    for (int64_t i = at; i < end && !good; i++)
+      if (!to_i32(load_bytes(in + i * n_bytes, n_bytes, swap), n_bytes, sign, &out[i])) return i;
+  }
+  return n;
 }
 
 static int64_t read_integers(const encoding_info *info, int32_t *out, const unsigned char *in, int64_t n) {
-  for (int64_t i = 0; i < n; i++) {
-    uint64_t bits = load(in + i * info->n_bytes, info);
-    if (info->rule == UNSIGNED && bits > INT32_MAX) return i;
-    int64_t value = info->rule == UNSIGNED ? (int64_t)bits : widen(bits, info->n_bytes);
-    if (value < INT32_MIN || value > INT32_MAX) return i;
-    out[i] = (int32_t)value;
+  bool sign = info->rule == SIGNED;
+  if (is_swapped(info)) return integers(out, in, n, info->n_bytes, true, sign);
+  switch (info->n_bytes) {
+    case 8:
+      return sign ? integers(out, in, n, 8, false, true) : integers(out, in, n, 8, false, false);
+    case 4:
+      return integers(out, in, n, 4, false, sign);
+    case 2:
+      return sign ? integers(out, in, n, 2, false, true) : integers(out, in, n, 2, false, false);
+    default:
+      return integers(out, in, n, 1, false, sign);
   }
-  return n;
+}
+
+static void read_doubles(float *out, const unsigned char *in, int64_t n, bool swap) {
+  if (swap)
+    for (int64_t i = 0; i < n; i++) out[i] = round_to_f32(load_bytes(in + i * 8, 8, true));
+  else
+    for (int64_t i = 0; i < n; i++) out[i] = round_to_f32(load_bytes(in + i * 8, 8, false));
+}
+
+/* Raw elements of the other order of bytes. */
+static void read_swapped(const encoding_info *info, unsigned char *out, const unsigned char *in, int64_t n) {
+  for (int64_t i = 0; i < n && info->n_bytes == 4; i++) {
+    uint32_t word = (uint32_t)load_bytes(in + 4 * i, 4, true);
+    memcpy(out + 4 * i, &word, 4);
+  }
+  for (int64_t i = 0; i < n && info->n_bytes == 2; i++) {
+    uint16_t half = (uint16_t)load_bytes(in + 2 * i, 2, true);
+    memcpy(out + 2 * i, &half, 2);
+  }
 }
 
 static int64_t read_bools(unsigned char *out, const unsigned char *in, int64_t n) {
@@ -104,7 +158,7 @@ static int64_t read_bools(unsigned char *out, const unsigned char *in, int64_t n
 
 int64_t sx_encoding_read(sx_encoding encoding, void *out, const unsigned char *in, int64_t n) {
   const encoding_info *info = &encodings[encoding];
-  if (info->rule == RAW && is_big(info) != HOST_IS_LITTLE) {
+  if (info->rule == RAW && (info->n_bytes == 1 || !is_swapped(info))) {
     if (n) memcpy(out, in, (size_t)n * info->n_bytes);
     return n;
   }
@@ -115,13 +169,12 @@ int64_t sx_encoding_read(sx_encoding encoding, void *out, const unsigned char *i
     case TRUTH:
       return read_bools(out, in, n);
     case DOUBLE:
-      for (int64_t i = 0; i < n; i++) ((float *)out)[i] = round_to_f32(load(in + i * 8, info));
+      read_doubles(out, in, n, is_swapped(info));
       return n;
     case RAW:
       break;
   }
-  for (int64_t i = 0; i < n; i++)
-    store_raw((unsigned char *)out + i * info->n_bytes, load(in + i * info->n_bytes, info), info->n_bytes);
+  read_swapped(info, out, in, n);
   return n;
 }
 

@@ -1,4 +1,6 @@
 /* Comma-separated text: quoting, headers, numbers, and the place of every mistake. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../../libsexp/run/dataset.h"
@@ -165,6 +167,46 @@ static void test_truncated_at_every_byte(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* Digits with a point anywhere, signs, exponents, and decimals next to the middle between two floats: what strtof
+ * gives. */
+static size_t decimal(char *text, uint64_t *random, int kind) {
+  *random = *random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  uint32_t bits = (uint32_t)(*random >> 32);
+  const char *sign = bits & 1 ? "-" : bits & 2 ? "+" : "";
+  uint64_t digits = *random >> (20 + bits % 40);
+  int places = (int)(bits >> 8) % 17;
+  float x, y;
+  if (kind == 0) return (size_t)sprintf(text, "%s%llu", sign, (unsigned long long)digits);
+  if (kind == 1) return (size_t)sprintf(text, "%s%.*f", sign, places, (double)digits / 1048576.0);
+  if (kind == 2) return (size_t)sprintf(text, "%s%.*g", sign, 1 + places, (double)digits * 1e-9);
+  bits = bits % 0x1000000 + 0x3c000000; /* around 0.01 to 1 */
+  memcpy(&x, &bits, 4);
+  bits++;
+  memcpy(&y, &bits, 4);
+  size_t n = (size_t)sprintf(text, "%.*f", 12 + places % 6, ((double)x + (double)y) / 2);
+  return kind == 3 ? n : n + (size_t)sprintf(text + n, "1");
+}
+
+static void test_every_decimal_is_the_nearest_float(void **state) {
+  fixture *f = *state;
+  enum { ROWS = 20000 };
+  static char text[ROWS * 80], cells[2 * ROWS][32];
+  uint64_t random = 7;
+  size_t n = 0;
+  for (int i = 0; i < 2 * ROWS; i++) {
+    decimal(cells[i], &random, i % 5);
+    n += (size_t)sprintf(text + n, "%s%s", cells[i], i % 2 ? ",0\n" : ",");
+  }
+  assert_true(open_bytes(f, text, n));
+  for (int64_t r = 0; r < ROWS; r++) {
+    float x[2], expected[2] = {strtof(cells[2 * r], NULL), strtof(cells[2 * r + 1], NULL)};
+    sx_read_problem why;
+    assert_true(sx_dataset_read(f->dataset, r, 0, x, &why));
+    if (memcmp(x, expected, sizeof x))
+      fail_msg("%s %s: %a %a", cells[2 * r], cells[2 * r + 1], (double)x[0], (double)x[1]);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_rows),
@@ -174,6 +216,7 @@ int main(void) {
       TEST(test_numbers),
       TEST(test_refused),
       TEST(test_truncated_at_every_byte),
+      TEST(test_every_decimal_is_the_nearest_float),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
