@@ -179,12 +179,13 @@ static size_t decimal(char *text, uint64_t *random, int kind) {
   if (kind == 0) return (size_t)sprintf(text, "%s%llu", sign, (unsigned long long)digits);
   if (kind == 1) return (size_t)sprintf(text, "%s%.*f", sign, places, (double)digits / 1048576.0);
   if (kind == 2) return (size_t)sprintf(text, "%s%.*g", sign, 1 + places, (double)digits * 1e-9);
-  bits = bits % 0x1000000 + 0x3c000000; /* around 0.01 to 1 */
+  bits = bits % 0x800000 + 0x3f000000; /* 0.5 to 1 */
   memcpy(&x, &bits, 4);
   bits++;
   memcpy(&y, &bits, 4);
-  size_t n = (size_t)sprintf(text, "%.*f", 12 + places % 6, ((double)x + (double)y) / 2);
-  return kind == 3 ? n : n + (size_t)sprintf(text + n, "1");
+  char whole[32];
+  sprintf(whole, "%.*f", kind == 3 ? 15 : 17, ((double)x + (double)y) / 2);
+  return (size_t)sprintf(text, "%s", whole + 1);
 }
 
 static void test_every_decimal_is_the_nearest_float(void **state) {
