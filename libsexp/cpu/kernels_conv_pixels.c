@@ -16,6 +16,8 @@ enum {
   WIDTH = TILE_VECTORS * SX_LANES,
   DEPTH = SX_GEMM_DEPTH,
   MOST_RUNS = 256,
+  STAY_FLOATS = 1 << 17, /* of weights that stay in the second-level cache */
+  LINE = 64,             /* bytes of the cache */
   UNIT_FLOATS = 1 << 16, /* of the source, that share the second-level cache with panels and the result */
   EVEN_UNITS = 8         /* a thread: then one more or less does not matter */
 };
@@ -34,6 +36,8 @@ typedef struct tile_call {
   const float *b; /* the panel: b[k][WIDTH] */
   const run *runs;
   int n_runs;
+  const char *ahead; /* fetched meanwhile: so many lines a run */
+  int64_t n_ahead;
 } tile_call;
 
 SX_INLINE void tile(const int rows, const int vectors, const tile_call *t) {
@@ -45,7 +49,9 @@ SX_INLINE void tile(const int rows, const int vectors, const tile_call *t) {
     __builtin_prefetch(t->c[r] + v * SX_LANES, 1);
   }
   bool first = true;
+  const char *ahead = t->ahead;
   for (const run *part = t->runs, *end = part + t->n_runs; part < end; part++) {
+    for (int64_t line = 0; line < t->n_ahead; line++, ahead += LINE) __builtin_prefetch(ahead, 0, 2);
     const float *b = t->b + part->k * WIDTH;
     for (int64_t at = part->from, stop = at + part->n; at < stop; at++, b += WIDTH) {
       sx_floats columns[TILE_VECTORS];
@@ -130,7 +136,9 @@ typedef struct work {
   int64_t n_groups;
   sx_conv_axis y, x;
   int64_t first_image, end_image;
-  bool whole; /* no term is left out */
+  bool whole;                    /* no term is left out */
+  const char *ahead, *end_ahead; /* of the source, for the next unit */
+  int64_t n_ahead;               /* lines a tile */
   int n_runs;
   run runs[MOST_RUNS];
 } work;
@@ -220,8 +228,8 @@ static bool has_negative_zero(float *const *c, int64_t rows, int64_t vectors) {
   sign |= 0x80000000u;
   for (int64_t v = 0; v < vectors; v++)
     for (int64_t r = 0; r < rows; r++) found |= (words)(*(const words *)(c[r] + v * SX_LANES) == sign);
-  uint64_t any = 0;
-  for (int lane = 0; lane < SX_LANES; lane += 2) any |= found[lane] | found[lane + 1];
+  uint32_t any = 0;
+  for (int lane = 0; lane < SX_LANES; lane++) any |= found[lane];
   return any;
 }
 
@@ -237,18 +245,29 @@ static void run_tile(const work *w, tile_call *t, int64_t rows, int64_t n_column
   for (int64_t r = 0; r < rows && zeros; r++) repair(w, c[r], n_columns, c[r] - w->p->c);
 }
 
+static void fetch_ahead(work *w, tile_call *t) {
+  t->n_ahead = w->ahead < w->end_ahead ? sx_ceil_div(w->n_ahead, t->n_runs) : 0;
+  t->ahead = w->ahead;
+  w->ahead += t->n_ahead * t->n_runs * LINE;
+}
+
+/* Panels of the weights that the cache holds pass a tile of pixels at once; else each passes all tiles. */
 static void run_class(work *w) {
   int64_t n = w->p->call->out.dims[3], n_pixels = (w->end_image - w->first_image) * w->y.n * w->x.n;
-  int64_t n_tiles = sx_ceil_div(n_pixels, TILE_ROWS);
+  int64_t n_tiles = sx_ceil_div(n_pixels, TILE_ROWS), at_once = n * w->k <= STAY_FLOATS ? n : WIDTH;
   make_runs(w);
   tile_call t = {.runs = w->runs, .n_runs = w->n_runs};
-  for (int64_t column = 0; column < n; column += WIDTH) {
+  for (int64_t first = 0; first < n; first += at_once) {
     pixel at = {w->first_image, 0, 0};
-    t.b = w->panels + column * w->k;
     for (int64_t tile = 0; tile < n_tiles; tile++) { /* they differ by a row at most */
       int64_t rows = n_pixels * (tile + 1) / n_tiles - n_pixels * tile / n_tiles;
-      point(w, &at, rows, column, &t);
-      run_tile(w, &t, rows, sx_min_i64(WIDTH, n - column));
+      point(w, &at, rows, first, &t);
+      for (int64_t column = first; column < sx_min_i64(first + at_once, n); column += WIDTH) {
+        t.b = w->panels + column * w->k;
+        fetch_ahead(w, &t);
+        run_tile(w, &t, rows, sx_min_i64(WIDTH, n - column));
+        for (int64_t r = 0; r < rows; r++) t.c[r] += WIDTH;
+      }
     }
   }
 }
@@ -264,16 +283,30 @@ static void run_phase(work *w, const sx_conv_phase *phase, int64_t slice) {
   }
 }
 
+/* The images of the next group are fetched while tiles of this one are computed, so many lines a tile. */
+static void look_ahead(work *w, int64_t group) {
+  const sx_operand *source = w->p->source, *out = &w->p->call->out;
+  int64_t n_images = out->dims[0], first = n_images * group / w->n_groups, end = n_images * (group + 1) / w->n_groups;
+  int64_t n_tiles = sx_ceil_div((w->end_image - w->first_image) * out->dims[1] * out->dims[2], TILE_ROWS) *
+                    sx_ceil_div(out->dims[3], WIDTH);
+  w->ahead = (const char *)source->data + first * source->strides[0] * 4;
+  w->end_ahead = (const char *)source->data + end * source->strides[0] * 4;
+  if (first == w->first_image) w->end_ahead = w->ahead;
+  w->n_ahead = sx_ceil_div((w->end_ahead - w->ahead) / LINE, n_tiles);
+}
+
 static void run_units(void *context, int64_t begin, int64_t end, int thread) {
   (void)thread;
   const work *shared = context;
-  work mine = {.p = shared->p, .panels = shared->panels, .k = shared->k, .slices = shared->slices};
+  work mine = {
+      .p = shared->p, .panels = shared->panels, .k = shared->k, .slices = shared->slices, .n_groups = shared->n_groups};
   const sx_call *call = shared->p->call;
   int64_t n_images = call->out.dims[0];
   for (int64_t unit = begin; unit < end; unit++) {
     int64_t group = unit / shared->slices;
     mine.first_image = n_images * group / shared->n_groups;
     mine.end_image = n_images * (group + 1) / shared->n_groups;
+    look_ahead(&mine, unit + 1 < end ? group + 1 : group);
     for (int64_t y = 0; y < sx_min_i64(shared->p->n_phases, call->out.dims[1]); y++)
       for (int64_t x = 0; x < sx_min_i64(shared->p->n_phases, call->out.dims[2]); x++) {
         sx_conv_phase phase = shared->p->phase(call, y, x);
@@ -325,9 +358,15 @@ void SX_AT_LEVEL(sx_conv_pixels_run)(const sx_conv_pixels *p, void *scratch) {
 /* ---- which convolutions -------------------------------------------------------------------------------- */
 
 static bool line_is_finite(const float *x, int64_t n) {
-  uint32_t found = 0;
-  for (int64_t j = 0; j < n; j++) found |= (uint32_t)((sx_bits_f32(x[j]) & 0x7f800000u) == 0x7f800000u);
-  return !found;
+  enum { EXPONENT = 0x7f800000 };
+  words exponent = {0}, found = {0};
+  exponent |= EXPONENT;
+  int64_t j = 0;
+  for (; j + SX_LANES <= n; j += SX_LANES) found |= (words)((*(const words *)(x + j) & exponent) == exponent);
+  uint32_t any = 0;
+  for (; j < n; j++) any |= (uint32_t)((sx_bits_f32(x[j]) & EXPONENT) == EXPONENT);
+  for (int lane = 0; lane < SX_LANES; lane++) any |= found[lane];
+  return !any;
 }
 
 bool SX_AT_LEVEL(sx_conv_is_finite)(const sx_operand *x) {

@@ -16,6 +16,7 @@ enum {
   TILE_VECTORS = 2,
   WIDTH = TILE_VECTORS * SX_LANES,
   DEPTH = SX_GEMM_DEPTH,
+  LINE = 64,                                 /* bytes of the cache */
   TILE_FLOATS = TILE_ROWS * DEPTH + SX_LANES /* packed rows of a block; the last pixel is copied as a register */
 };
 
@@ -35,7 +36,9 @@ typedef struct tile_call {
   int n_runs;
   float *c;
   int64_t c_row;
-  bool first; /* of the blocks: store, else add */
+  bool first;        /* of the blocks: store, else add */
+  const char *ahead; /* fetched meanwhile: so many lines a run */
+  int64_t n_ahead;
 } tile_call;
 
 SX_INLINE void tile(const int rows, const int vectors, const tile_call *t) {
@@ -45,7 +48,9 @@ SX_INLINE void tile(const int rows, const int vectors, const tile_call *t) {
     sums[r][v] = (sx_floats){0};
     __builtin_prefetch(t->c + r * t->c_row + v * SX_LANES, 1);
   }
+  const char *ahead = t->ahead;
   for (const run *part = t->runs, *end = part + t->n_runs; part < end; part++) {
+    for (int64_t line = 0; line < t->n_ahead; line++, ahead += LINE) __builtin_prefetch(ahead, 0, 2);
     const float *a = t->a + part->k * a_step, *b = t->b + part->from;
     for (const float *stop = a + part->n * a_step; a < stop; a += a_step, b += b_step) {
       sx_floats columns[TILE_VECTORS];
@@ -249,11 +254,30 @@ typedef struct part {
   int64_t first_panel, end_panel;
 } part;
 
+/* What the next block needs is fetched while tiles of this one are computed: so many lines a tile. */
+typedef struct ahead {
+  const char *at, *end;
+  int64_t n;
+} ahead;
+
+/* The image's share of the block of pixels from `begin` on, where all share it evenly. */
+static ahead next_block(const geometry *g, const part *some, int64_t begin) {
+  const sx_operand *x = g->x;
+  int64_t n_tiles = some->rows.n_tiles * (some->end_panel - some->first_panel), bytes = x->dims[0] * x->strides[0] * 4;
+  double share = (double)bytes / (double)g->n_pixels;
+  int64_t from = (int64_t)(share * (double)begin), end = (int64_t)(share * (double)(begin + DEPTH));
+  if (begin >= g->n_pixels || bytes < 0) return (ahead){0};
+  if (end > bytes) end = bytes;
+  const char *data = x->data;
+  return (ahead){data + from, data + end, (end - from) / LINE / n_tiles + 1};
+}
+
 static int64_t panels_a_place(const job *j) { return sx_ceil_div(j->g.w[3], WIDTH); }
 
 /* One block of pixels: place by place, so that its runs are listed once. */
 static void add_channels(const job *j, const part *some, int64_t begin, const float *a) {
   const geometry *g = &j->g;
+  ahead next = next_block(g, some, begin + DEPTH);
   int64_t end = sx_min_i64(begin + DEPTH, g->n_pixels), each = panels_a_place(j), c_row = sx_count(g->w + 1, 3);
   run runs[DEPTH];
   for (int64_t panel = some->first_panel; panel < some->end_panel;) {
@@ -271,6 +295,9 @@ static void add_channels(const job *j, const part *some, int64_t begin, const fl
         int64_t column = at % each * WIDTH, columns = sx_min_i64(WIDTH, g->w[3] - column);
         t.b = (const float *)g->x->data + column;
         t.c = j->p->c + first * c_row + place * g->w[3] + column;
+        t.ahead = next.at;
+        t.n_ahead = next.at < next.end && t.n_runs > 0 ? sx_ceil_div(next.n, t.n_runs) : 0;
+        next.at += t.n_ahead * t.n_runs * LINE;
         tiles[n - 1][columns / SX_LANES - 1](&t);
       }
     }

@@ -5,12 +5,14 @@
  *   bench_conv [--threads N] [--rounds N] [--batch N] [--simd LEVEL] [CASE...]
  *
  * A CASE selects the names that start with it. A sample is one convolution, of 20 ms where the batch is 64. */
+#define _DEFAULT_SOURCE
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "../../libsexp/cpu/operand.h"
@@ -32,9 +34,12 @@ static const layer layers[] = {
 };
 enum { N_LAYERS = sizeof layers / sizeof *layers, MOST_ROUNDS = 1001 };
 
+/* Large ones in huge pages, as an executable's. */
 static float *new_array(int64_t n, uint64_t seed) {
+  enum { HUGE_PAGE = 1 << 21 };
   float *array = NULL;
-  if (posix_memalign((void **)&array, 64, (size_t)n * 4)) abort();
+  if (posix_memalign((void **)&array, HUGE_PAGE, (size_t)n * 4)) abort();
+  if (n * 4 >= HUGE_PAGE) madvise(array, (size_t)n * 4, MADV_HUGEPAGE);
   for (int64_t k = 0; k < n; k++) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     array[k] = (float)(int32_t)(seed >> 40) * 0x1p-23f - 1.0f;
