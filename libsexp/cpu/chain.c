@@ -30,9 +30,9 @@ static bool is_spread(const compiling *c, uint32_t value) {
   return one->scalar && !c->step->scalar;
 }
 
-/* Bytes in memory, which only a load turns into masks. */
-static bool is_bytes(const compiling *c, uint32_t value) {
-  return value_of(c, value)->dtype == SX_BOOL && value_of(c, value)->place != SX_PLACE_LOCAL;
+/* In memory other than in registers, so that only a load can bring it there. */
+static bool is_packed(const compiling *c, uint32_t value) {
+  return c->chains->types->load[value_of(c, value)->dtype] && value_of(c, value)->place != SX_PLACE_LOCAL;
 }
 
 static sx_link *add_link(compiling *c, sx_handler *run) {
@@ -63,22 +63,36 @@ static void add_with_operand(compiling *c, sx_handler *run, uint32_t value) {
 
 static void take_in_hand(compiling *c, uint32_t value) {
   if (c->in_hand == value) return;
-  sx_handler *run = is_bytes(c, value) ? c->chains->load_bools : c->chains->load;
+  sx_handler *run = is_packed(c, value) ? c->chains->types->load[value_of(c, value)->dtype] : c->chains->load;
   add_with_operand(c, is_spread(c, value) ? c->chains->spread : run, value);
   c->in_hand = value;
 }
 
+static uint32_t take_local(compiling *c) {
+  return c->free_locals.n ? c->free_locals.items[--c->free_locals.n] : c->step->n_locals++;
+}
+
 static void store_local(compiling *c, uint32_t value) {
-  c->locals[value] = c->free_locals.n ? c->free_locals.items[--c->free_locals.n] : c->step->n_locals++;
+  c->locals[value] = take_local(c);
   add_with_operand(c, c->chains->store, value);
+}
+
+/* Loads a packed value into a place of its own for one instruction. */
+static uint32_t unpack(compiling *c, uint32_t value) {
+  uint32_t local = take_local(c);
+  take_in_hand(c, value);
+  add_link(c, c->chains->store)->at[0] = SX_GROUP_LOCALS + local;
+  return local;
 }
 
 /* Whether the instruction, the next one, takes the value from the accumulator and nowhere else. */
 static bool takes_in_hand(const compiling *c, const sx_instruction *next, uint32_t value) {
-  if (next->op == SX_OP_WHERE) return next->inputs[0] == value && next->inputs[1] != value && next->inputs[2] != value;
+  if (next->op == SX_OP_WHERE)
+    return next->inputs[0] == value && next->inputs[1] != value && next->inputs[2] != value &&
+           !is_packed(c, next->inputs[1]) && !is_packed(c, next->inputs[2]);
   if (next->n_inputs == 1) return next->inputs[0] == value;
   uint32_t other = next->inputs[next->inputs[0] == value];
-  return other == value || !is_bytes(c, other);
+  return other == value || !is_packed(c, other);
 }
 
 static uint32_t count_uses(const sx_instruction *one, uint32_t value) {
@@ -92,7 +106,8 @@ static void put_result(compiling *c, uint32_t i) {
   const sx_group_value *out = value_of(c, one->out);
   c->in_hand = one->out;
   if (out->place != SX_PLACE_LOCAL) {
-    add_with_operand(c, out->dtype == SX_BOOL ? c->chains->store_bools : c->chains->store, one->out);
+    sx_handler *packed = c->chains->types->store[out->dtype];
+    add_with_operand(c, packed ? packed : c->chains->store, one->out);
     note_use(c, one->out, true);
     return;
   }
@@ -105,7 +120,8 @@ static void put_result(compiling *c, uint32_t i) {
 }
 
 static void compile_binary(compiling *c, const sx_instruction *one) {
-  sx_handler *const *forms = c->chains->binary[one->op];
+  bool integers = sx_lane_of(one->from) == SX_LANE_INTEGER;
+  sx_handler *const *forms = integers ? c->chains->types->binary[one->op] : c->chains->binary[one->op];
   uint32_t a = one->inputs[0], b = one->inputs[1];
   if (a == b) {
     take_in_hand(c, a);
@@ -113,14 +129,12 @@ static void compile_binary(compiling *c, const sx_instruction *one) {
     return;
   }
   bool reversed = c->in_hand != a && (c->in_hand == b || is_spread(c, a));
-  if (is_bytes(c, a) != is_bytes(c, b)) reversed = is_bytes(c, b); /* bytes must be loaded, masks need not */
+  if (is_packed(c, a) != is_packed(c, b)) reversed = is_packed(c, b); /* bytes must be loaded, masks need not */
   uint32_t held = reversed ? b : a, other = reversed ? a : b;
-  if (is_bytes(c, other)) {
-    take_in_hand(c, other);
-    uint32_t local = c->free_locals.n ? c->free_locals.items[--c->free_locals.n] : c->step->n_locals++;
-    *add_link(c, c->chains->store) = (sx_link){.run = c->chains->store, .at = {SX_GROUP_LOCALS + local}};
+  if (is_packed(c, other)) {
+    uint32_t local = unpack(c, other);
     take_in_hand(c, held);
-    *add_link(c, forms[0]) = (sx_link){.run = forms[0], .at = {SX_GROUP_LOCALS + local}};
+    add_link(c, forms[reversed ? SX_FORM_VECTOR_REVERSED : SX_FORM_VECTOR])->at[0] = SX_GROUP_LOCALS + local;
     SX_PUSH(c->arena, c->free_locals, local);
     return;
   }
@@ -130,15 +144,47 @@ static void compile_binary(compiling *c, const sx_instruction *one) {
 }
 
 static void compile_where(compiling *c, const sx_instruction *one) {
+  uint32_t unpacked[2] = {NO_VALUE, NO_VALUE};
+  for (int k = 0; k < 2; k++)
+    if (is_packed(c, one->inputs[1 + k])) unpacked[k] = unpack(c, one->inputs[1 + k]);
   take_in_hand(c, one->inputs[0]);
   bool x = is_spread(c, one->inputs[1]), y = is_spread(c, one->inputs[2]);
   add_link(c, c->chains->where[x][y]);
-  for (int i = 0; i < 2; i++) set_operand(c, &c->links.items[c->links.n - 1], i, one->inputs[1 + i]);
+  for (int k = 0; k < 2; k++) {
+    sx_link *link = &c->links.items[c->links.n - 1];
+    if (unpacked[k] == NO_VALUE) {
+      set_operand(c, link, k, one->inputs[1 + k]);
+      continue;
+    }
+    link->at[k] = SX_GROUP_LOCALS + unpacked[k];
+    SX_PUSH(c->arena, c->free_locals, unpacked[k]);
+  }
 }
 
-static sx_handler *unary_handler(const compiling *c, const sx_instruction *one) {
-  if (one->op == SX_OP_CAST) return one->from == SX_F32 ? c->chains->bool_from_float : c->chains->float_from_bool;
-  return c->chains->unary[one->op];
+/* NULL: the lanes hold the result already. */
+static sx_handler *unary_handler(const sx_chain_kernels *chains, const sx_instruction *one) {
+  sx_lane from = sx_lane_of(one->from);
+  if (one->op == SX_OP_CAST) return chains->types->cast[from][sx_lane_of(one->to)];
+  return from == SX_LANE_INTEGER ? chains->types->unary[one->op] : chains->unary[one->op];
+}
+
+bool sx_chain_takes(const sx_chain_kernels *chains, const sx_instruction *one) {
+  sx_lane from = sx_lane_of(one->from);
+  if (one->to == SX_U8) return false;
+  if (one->op == SX_OP_CAST) return true;
+  if (one->from == SX_U8) return false;
+  if (one->op == SX_OP_WHERE) return true;
+  if (one->op == SX_OP_AND || one->op == SX_OP_OR || one->op == SX_OP_NOT) return from == SX_LANE_MASK;
+  if (one->folds) return one->from == SX_F32;
+  if (from == SX_LANE_MASK) return false;
+  if (one->n_inputs == 1) return unary_handler(chains, one) != NULL;
+  return from == SX_LANE_INTEGER ? chains->types->binary[one->op][0] != NULL : chains->binary[one->op][0] != NULL;
+}
+
+/* Selections and what comes of bools are exact. */
+static void round_result(compiling *c, const sx_instruction *one) {
+  bool exact = one->op == SX_OP_WHERE || (one->op == SX_OP_CAST && one->from == SX_BOOL);
+  if (c->chains->types->round[one->to] && !exact) add_link(c, c->chains->types->round[one->to]);
 }
 
 static void compile_instruction(compiling *c, uint32_t i) {
@@ -151,9 +197,10 @@ static void compile_instruction(compiling *c, uint32_t i) {
     take_in_hand(c, one->inputs[0]);
     if (one->folds)
       add_link(c, c->chains->folds[one->op])->at[0] = SX_GROUP_FOLDS + c->step->n_folds++;
-    else
-      add_link(c, unary_handler(c, one));
+    else if (unary_handler(c->chains, one))
+      add_link(c, unary_handler(c->chains, one));
   }
+  if (!one->folds) round_result(c, one);
   for (uint32_t k = 0; k < one->n_inputs; k++) {
     uint32_t input = one->inputs[k];
     if (--c->uses[input] == 0 && c->locals[input] != NO_VALUE) SX_PUSH(c->arena, c->free_locals, c->locals[input]);

@@ -1,4 +1,4 @@
-/* Chains: element operations of f32 and bool evaluated together on blocks of a few registers.
+/* Chains: element operations evaluated together on blocks of a few registers.
  *
  * A chain is a list of links. Each link is a handler that takes a block in eight vector registers, the accumulator,
  * combines it with one operand from memory, and jumps to the next link with the accumulator still in registers; so a
@@ -42,13 +42,29 @@ typedef struct sx_fold {
   int32_t n_chunks;
 } sx_fold;
 
+/* What the lanes of a dtype hold: f32 of any float, integers of i32 and u8, masks of bools. */
+typedef enum sx_lane { SX_LANE_FLOAT, SX_LANE_INTEGER, SX_LANE_MASK, SX_N_LANES } sx_lane;
+
+static inline sx_lane sx_lane_of(sx_dtype dtype) {
+  return dtype == SX_BOOL ? SX_LANE_MASK : dtype == SX_I32 || dtype == SX_U8 ? SX_LANE_INTEGER : SX_LANE_FLOAT;
+}
+
+/* For dtypes that lanes do not hold as memory does, and for integers. NULL: nothing is to be done, or there is none. */
+typedef struct sx_chain_types {
+  sx_handler *load[SX_N_DTYPES], *store[SX_N_DTYPES];
+  sx_handler *round[SX_N_DTYPES]; /* the accumulator's f32 to what the dtype holds */
+  sx_handler *cast[SX_N_LANES][SX_N_LANES];
+  sx_handler *binary[SX_N_OPS][SX_N_FORMS];
+  sx_handler *unary[SX_N_OPS];
+} sx_chain_types;
+
 typedef struct sx_chain_kernels {
   int64_t block; /* elements of the accumulator */
   sx_handler *binary[SX_N_OPS][SX_N_FORMS];
   sx_handler *unary[SX_N_OPS];
-  sx_handler *load, *spread, *load_bools, *store, *store_bools, *end;
-  sx_handler *where[2][2]; /* the accumulator is the condition; whether x, y are spread */
-  sx_handler *bool_from_float, *float_from_bool;
+  sx_handler *load, *spread, *store, *end; /* of 32 bits an element */
+  sx_handler *where[2][2];                 /* the accumulator is the condition; whether x, y are spread */
+  const sx_chain_types *types;
   sx_handler *folds[SX_N_OPS]; /* SUM, REDUCEMAX, REDUCEMIN: leave the accumulator as it is */
   /* Runs the links on `n` elements, a multiple of the block. */
   void (*run)(const sx_link *links, void *const *table, int64_t n);

@@ -87,10 +87,12 @@ _Static_assert(SX_ROW_MOST <= SX_FOLD_CHUNK * SX_FOLD_CHUNKS, "a reduction has r
 enum {
   SX_GROUP_VALUES = SX_GROUP_NODES * 4,
   SX_GROUP_LOCALS = SX_GROUP_VALUES,
-  SX_GROUP_FOLDS = SX_GROUP_LOCALS + SX_GROUP_NODES,
+  SX_GROUP_FOLDS = SX_GROUP_LOCALS + SX_GROUP_NODES + 2, /* two for operands that are unpacked on the way */
   SX_GROUP_TABLE = SX_GROUP_FOLDS + SX_GROUP_NODES
 };
 
+/* Whether the operation can be part of a chain. */
+bool sx_chain_takes(const sx_chain_kernels *chains, const sx_instruction *one);
 /* Fills links, uses and the counts of a chained step. Places of all values are known. */
 void sx_chain_compile(const sx_group *group, uint32_t step, sx_arena *arena);
 

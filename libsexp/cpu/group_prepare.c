@@ -81,7 +81,7 @@ static void add_instruction(preparing *p, sx_id id) {
     one->inputs[k] = find_value(group, in_task_or_input(p->plan->graph, p->task, node->inputs[k]));
   one->out = find_value(group, id);
   one->scalar = group->values[one->out].scalar && !one->folds;
-  one->chained = sx_chain_can(one->op, one->from, one->to);
+  one->chained = sx_chain_takes(group->chains, one);
 }
 
 /* ---- steps --------------------------------------------------------------------------------------- */
@@ -139,10 +139,11 @@ static sx_place input_place(const sx_group *group, const sx_group_value *one) {
   int64_t stride = walk->strides[walk->rank - 1], length = walk->dims[walk->rank - 1];
   if (sx_walk_is_contiguous(walk)) return SX_PLACE_DIRECT;
   if (one->called) return SX_PLACE_READ;
-  if (sx_walk_is_splat(walk)) return one->dtype == SX_F32 ? SX_PLACE_SPLAT : SX_PLACE_READ;
+  bool spreads = one->dtype == SX_F32 || one->dtype == SX_I32;
+  if (sx_walk_is_splat(walk)) return spreads ? SX_PLACE_SPLAT : SX_PLACE_READ;
   if (!group->row || one->scalar || length % group->row != 0) return SX_PLACE_READ;
   if (stride == 1) return SX_PLACE_ROW;
-  return stride == 0 && one->dtype == SX_F32 ? SX_PLACE_ROW_SPLAT : SX_PLACE_READ;
+  return stride == 0 && spreads ? SX_PLACE_ROW_SPLAT : SX_PLACE_READ;
 }
 
 static void place_values(preparing *p) {

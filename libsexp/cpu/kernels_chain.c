@@ -2,41 +2,12 @@
  * make a jump: the eight vectors of the accumulator stay in the registers that arguments are passed in. */
 #include <math.h>
 
-#include "chain.h"
+#include "chain_handler.h"
 #include "vector_math.h"
 
-typedef float lanes __attribute__((vector_size(SX_LANES * 4)));
-typedef int32_t ints __attribute__((vector_size(SX_LANES * 4)));
-enum { VECTORS = 8, BLOCK = VECTORS * SX_LANES, FOLD_VECTORS = SX_FOLD_LANES / SX_LANES };
-
-#define REGISTERS lanes r0, lanes r1, lanes r2, lanes r3, lanes r4, lanes r5, lanes r6, lanes r7
-#define PASSED r0, r1, r2, r3, r4, r5, r6, r7
-typedef void handler(const sx_link *at, int64_t k, void *const *table, REGISTERS);
-
-#define HANDLER(name) static void name(const sx_link *at, int64_t k, void *const *table, REGISTERS)
-#define NEXT ((handler *)at[1].run)(at + 1, k, table, PASSED)
-/* X(n, f) for every vector of the accumulator. */
-#define EACH(X, f) X(0, f) X(1, f) X(2, f) X(3, f) X(4, f) X(5, f) X(6, f) X(7, f)
-
-SX_INLINE float *operand(const sx_link *at, int64_t k, void *const *table, int i) {
-  return (float *)table[at->at[i]] + (k & at->mask[i]);
-}
-SX_INLINE lanes load(const float *from) { return (lanes)sx_floats_load(from); }
-SX_INLINE void store(float *to, lanes x) { sx_floats_store(to, (sx_floats)x); }
-SX_INLINE lanes spread(float x) { return (lanes)sx_floats_spread(x); }
-
-/* Keeps the order in which memory is walked: the processor fetches ahead of what it sees walked upwards. */
-#define IN_ORDER __asm__ volatile("" ::: "memory")
-#define GET(n, from)                \
-  r##n = load(from + n * SX_LANES); \
-  IN_ORDER;
-#define PUT(n, to)                \
-  store(to + n * SX_LANES, r##n); \
-  IN_ORDER;
+enum { FOLD_VECTORS = SX_FOLD_LANES / SX_LANES };
 
 /* ---- operations of two --------------------------------------------------------------------------- */
-
-SX_INLINE lanes pick(ints mask, lanes yes, lanes no) { return (lanes)((mask & (ints)yes) | (~mask & (ints)no)); }
 
 SX_INLINE lanes nan_through(lanes a, lanes b, lanes result) {
   return pick((ints)(a != a) | (ints)(b != b), spread(sx_from_bits_f32(SX_NAN_F32)), result);
@@ -53,8 +24,6 @@ SX_INLINE lanes minimum(lanes a, lanes b) {
   return nan_through(a, b, pick((ints)(a < b), a, pick((ints)(a > b), b, equal)));
 }
 
-#define TWO(name, expression) \
-  SX_INLINE lanes two_##name(lanes a, lanes b) { return (lanes)(expression); }
 TWO(add, a + b)
 TWO(sub, a - b)
 TWO(mul, a *b)
@@ -69,42 +38,6 @@ TWO(gt, a > b)
 TWO(ge, a >= b)
 TWO(and, (ints)a &(ints)b)
 TWO(or, (ints)a | (ints)b)
-
-#define WITH_VECTOR(n, f)                 \
-  r##n = f(r##n, load(m + n * SX_LANES)); \
-  IN_ORDER;
-#define WITH_VECTOR_REVERSED(n, f)        \
-  r##n = f(load(m + n * SX_LANES), r##n); \
-  IN_ORDER;
-#define WITH_SPREAD(n, f) r##n = f(r##n, y);
-#define WITH_SPREAD_REVERSED(n, f) r##n = f(y, r##n);
-#define WITH_SELF(n, f) r##n = f(r##n, r##n);
-
-#define BINARY(name)                             \
-  HANDLER(name##_vector) {                       \
-    const float *m = operand(at, k, table, 0);   \
-    EACH(WITH_VECTOR, two_##name)                \
-    NEXT;                                        \
-  }                                              \
-  HANDLER(name##_vector_reversed) {              \
-    const float *m = operand(at, k, table, 0);   \
-    EACH(WITH_VECTOR_REVERSED, two_##name)       \
-    NEXT;                                        \
-  }                                              \
-  HANDLER(name##_spread) {                       \
-    lanes y = spread(*operand(at, k, table, 0)); \
-    EACH(WITH_SPREAD, two_##name)                \
-    NEXT;                                        \
-  }                                              \
-  HANDLER(name##_spread_reversed) {              \
-    lanes y = spread(*operand(at, k, table, 0)); \
-    EACH(WITH_SPREAD_REVERSED, two_##name)       \
-    NEXT;                                        \
-  }                                              \
-  HANDLER(name##_self) {                         \
-    EACH(WITH_SELF, two_##name)                  \
-    NEXT;                                        \
-  }
 
 BINARY(add)
 BINARY(sub)
@@ -122,14 +55,6 @@ BINARY(and)
 BINARY(or)
 
 /* ---- operations of one --------------------------------------------------------------------------- */
-
-#define WITH_ONE(n, f) r##n = f(r##n);
-#define UNARY(name, expression)                                       \
-  SX_INLINE lanes one_##name(lanes x) { return (lanes)(expression); } \
-  HANDLER(name) {                                                     \
-    EACH(WITH_ONE, one_##name)                                        \
-    NEXT;                                                             \
-  }
 
 #if defined(__AVX512F__)
 #define ROOT(x) (lanes) _mm512_sqrt_ps((__m512)(x))
@@ -152,8 +77,6 @@ UNARY(absolute, (ints)x &INT32_MAX)
 UNARY(root, canonical(ROOT(x)))
 UNARY(inverse_root, canonical(spread(1.0f) / canonical(ROOT(x))))
 UNARY(inverted, ~(ints)x)
-UNARY(bool_from_float, x != 0.0f)
-UNARY(float_from_bool, (ints)x &(ints)spread(1.0f))
 
 /* By the functions of vector_math.h, or where those may be wrong by the ones of kernels/math.h, in loops that compilers
  * vectorize. */
@@ -224,26 +147,6 @@ HANDLER(load_spread) {
 HANDLER(store_vector) {
   float *m = operand(at, k, table, 0);
   EACH(PUT, m)
-  NEXT;
-}
-
-HANDLER(load_bools) {
-  const uint8_t *m = (const uint8_t *)table[at->at[0]] + (k & at->mask[0]);
-  int32_t x[BLOCK];
-  for (int i = 0; i < BLOCK; i += SX_BLOCK)
-    SX_VECTOR_LOOP for (int j = i; j < i + SX_BLOCK; j++) x[j] = -(int32_t)(m[j] != 0);
-  const float *from = (const float *)x;
-  EACH(GET, from)
-  NEXT;
-}
-
-HANDLER(store_bools) {
-  uint8_t *m = (uint8_t *)table[at->at[0]] + (k & at->mask[0]);
-  int32_t x[BLOCK];
-  float *to = (float *)x;
-  EACH(PUT, to)
-  for (int i = 0; i < BLOCK; i += SX_BLOCK)
-    SX_VECTOR_LOOP for (int j = i; j < i + SX_BLOCK; j++) m[j] = (uint8_t)(x[j] & 1);
   NEXT;
 }
 
@@ -354,17 +257,6 @@ SX_INLINE void take_sum(sx_fold *fold, REGISTERS) {
   if (fold->taken == SX_FOLD_CHUNK && fold->left > 0) end_chunk(fold);
 }
 
-SX_INLINE ints larger(ints a, ints b) {
-#if defined(__AVX512F__)
-  return (ints)_mm512_max_epi32((__m512i)a, (__m512i)b);
-#elif defined(__AVX2__)
-  return (ints)_mm256_max_epi32((__m256i)a, (__m256i)b);
-#else
-  ints more = a > b;
-  return (more & a) | (~more & b);
-#endif
-}
-
 #define LARGER_ONE(n, flip)                                                                                \
   s[n % FOLD_VECTORS] = larger(s[n % FOLD_VECTORS], (ints)r##n ^ (((ints)r##n >> 31) & INT32_MAX) ^ flip); \
   nans |= (ints)(r##n != r##n);
@@ -404,13 +296,8 @@ FOLD(min, SX_OP_REDUCEMIN)
 
 /* ---- the table ----------------------------------------------------------------------------------- */
 
-#define ROW(name)                                                                                   \
-  {                                                                                                 \
-    (sx_handler *)name##_vector, (sx_handler *)name##_vector_reversed, (sx_handler *)name##_spread, \
-        (sx_handler *)name##_spread_reversed, (sx_handler *)name##_self                             \
-  }
-
 extern const sx_chain_kernels SX_AT_LEVEL(sx_chain_kernels);
+extern const sx_chain_types SX_AT_LEVEL(sx_chain_types);
 
 const sx_chain_kernels SX_AT_LEVEL(sx_chain_kernels) = {
     .block = BLOCK,
@@ -446,13 +333,10 @@ const sx_chain_kernels SX_AT_LEVEL(sx_chain_kernels) = {
         },
     .load = (sx_handler *)load_vector,
     .spread = (sx_handler *)load_spread,
-    .load_bools = (sx_handler *)load_bools,
     .store = (sx_handler *)store_vector,
-    .store_bools = (sx_handler *)store_bools,
     .end = (sx_handler *)end,
     .where = {{(sx_handler *)where_vv, (sx_handler *)where_vs}, {(sx_handler *)where_sv, (sx_handler *)where_ss}},
-    .bool_from_float = (sx_handler *)bool_from_float,
-    .float_from_bool = (sx_handler *)float_from_bool,
+    .types = &SX_AT_LEVEL(sx_chain_types),
     .folds = {[SX_OP_SUM] = (sx_handler *)fold_sum,
               [SX_OP_REDUCEMAX] = (sx_handler *)fold_max,
               [SX_OP_REDUCEMIN] = (sx_handler *)fold_min},

@@ -69,6 +69,10 @@ static work works[] = {
               "%16 = add %15 %7 : f32 [4194304]\n%17 = div %10 %16 : f32 [4194304]\n"
               "%18 = mul %17 %7 : f32 [4194304]\n%19 = sub %0 %18 : f32 [4194304]\n"
               "output \"p\" %19\noutput \"m\" %10\noutput \"v\" %14\n"},
+    {.name = "mixed", /* bf16 to f32 and back */
+     .graph = "%0 = param {path \"x\"} : bf16 [16777216]\n%1 = param {path \"y\"} : bf16 [16777216]\n"
+              "%2 = cast %0 : f32 [16777216]\n%3 = cast %1 : f32 [16777216]\n%4 = mul %2 %3 : f32 [16777216]\n"
+              "%5 = add %4 %2 : f32 [16777216]\n%6 = cast %5 : bf16 [16777216]\noutput \"z\" %6\n"},
     {.name = "tanh", .graph = X "%1 = tanh %0 : f32 [" ROWS "]\noutput \"z\" %1\n"},
     {.name = "sum", .graph = X "%1 = sum %0 {axes [0 1]} : f32 []\noutput \"z\" %1\n"},
     {.name = "sum-rows", .graph = X "%1 = sum %0 {axes [1]} : f32 [16384]\noutput \"z\" %1\n"},

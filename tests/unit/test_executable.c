@@ -265,6 +265,65 @@ static void long_groups_and_many_tiles(void **state) {
       "output \"sum\" %11\noutput \"mask\" %4\noutput \"half\" %12\n");
 }
 
+/* Chains of short floats, integers and bools: packed operands on either side and in selections, casts every way. */
+static void chains_of_every_dtype(void **state) {
+  (void)state;
+  static const int sizes[] = {1, 31, 128, 333, 5000};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    char text[4096], *end = text;
+    static const char *const nodes[] = {
+        "param {path \"x\"} : f32",
+        "cast %0 : bf16",
+        "cast %0 : f16",
+        "param {path \"y\"} : bf16",
+        "param {path \"z\"} : f16",
+        "sub %1 %3 : bf16",
+        "sub %3 %5 : bf16",
+        "mul %2 %4 : f16",
+        "add %4 %7 : f16",
+        "lt %6 %3 : bool",
+        "ge %8 %4 : bool",
+        "where %9 %3 %6 : bf16",
+        "where %10 %4 %8 : f16",
+        "cast %11 : f16",
+        "add %12 %13 : f16",
+        "param {path \"i\"} : i32",
+        "param {path \"j\"} : i32",
+        "mul %15 %16 : i32",
+        "sub %16 %17 : i32",
+        "max %18 %15 : i32",
+        "min %19 %16 : i32",
+        "abs %20 : i32",
+        "neg %21 : i32",
+        "gt %22 %16 : bool",
+        "or %23 %10 : bool",
+        "where %24 %9 %23 : bool",
+        "cast %22 : f16",
+        "add %26 %14 : f16",
+        "cast %27 : i32",
+        "cast %25 : i32",
+        "add %28 %29 : i32",
+        "cast %25 : bf16",
+        "tanh %31 : bf16",
+        "param {path \"b\"} : u8",
+        "cast %33 : bf16",
+        "mul %34 %32 : bf16",
+        "cast %33 : i32",
+        "cast %36 : bool",
+        "not %37 : bool",
+        "where %38 %30 %36 : i32",
+        "exp %27 : f16",
+    };
+    end += sprintf(end, "graph \"g\"\n");
+    for (size_t k = 0; k < sizeof nodes / sizeof *nodes; k++)
+      end += sprintf(end, "%%%zu = %s [%d]\n", k, nodes[k], sizes[i]);
+    sprintf(end,
+            "output \"a\" %%6\noutput \"b\" %%14\noutput \"c\" %%35\noutput \"d\" %%39\noutput \"e\" %%40\n"
+            "output \"f\" %%25\n");
+    check_text(text);
+  }
+}
+
 static void copies_of_views(void **state) {
   (void)state;
   check_text(
@@ -615,6 +674,7 @@ int main(void) {
       cmocka_unit_test(rows_of_every_length),
       cmocka_unit_test(columns_of_every_width),
       cmocka_unit_test(long_groups_and_many_tiles),
+      cmocka_unit_test(chains_of_every_dtype),
       cmocka_unit_test(copies_of_views),
       cmocka_unit_test(a_large_transposition),
       cmocka_unit_test(products_lie_as_they_are_read),

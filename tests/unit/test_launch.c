@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "../../libsexp/cpu/canonical.h"
-#include "../../libsexp/cpu/elementwise.h"
+#include "../../libsexp/cpu/group.h"
 #include "../../libsexp/cpu/launch.h"
 #include "../../libsexp/pass/plan_parts.h"
 #include "../common/cmocka_all.h"
@@ -163,11 +163,28 @@ static void groups_run_by_ranges(void **state) {
       if (sx_simd_available(simd)) check_ranges(ranged[i], simd);
 }
 
+/* Short floats, integers and bools do not end a chain. */
+static void a_mixed_group_is_one_step(void **state) {
+  (void)state;
+  planned *p = planned_text(
+      "graph \"g\"\n"
+      "%0 = param {path \"x\"} : bf16 [300]\n%1 = cast %0 : f32 [300]\n%2 = exp %1 : f32 [300]\n"
+      "%3 = cast %2 : f16 [300]\n%4 = add %3 %3 : f16 [300]\n%5 = param {path \"i\"} : i32 [300]\n"
+      "%6 = add %5 %5 : i32 [300]\n%7 = lt %6 %5 : bool [300]\n%8 = where %7 %3 %4 : f16 [300]\n"
+      "output \"y\" %8\n");
+  const sx_plan *plan = planned_plan(p, true, true);
+  assert_int_equal(plan->tasks.n, 1);
+  const sx_group *group = sx_group_new(plan, &plan->tasks.items[0], sx_kernels(SX_SIMD_SCALAR), &p->arena);
+  assert_int_equal(group->n_steps, 1);
+  assert_true(group->steps[0].chained);
+  planned_free(p);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(updates_are_one_launch),     cmocka_unit_test(who_reads_waits),
       cmocka_unit_test(an_output_may_be_its_input), cmocka_unit_test(tasks_of_a_launch_are_apart),
-      cmocka_unit_test(groups_run_by_ranges),
+      cmocka_unit_test(groups_run_by_ranges),       cmocka_unit_test(a_mixed_group_is_one_step),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
