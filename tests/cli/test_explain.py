@@ -91,7 +91,13 @@ def gives_the_facts_as_json(folder):
     training = [g for g in found["graphs"] if g["training"]]
     for mine, theirs in (("nodes_built",) * 2, ("nodes",) * 2, ("groups",) * 2, ("products",) * 2, ("convolutions",) * 2):
         expect(found["step"][mine] == sum(g[theirs] for g in training), mine, found["step"], training)
-    expect(sum(g["bytes"] for g in training) == found["memory"]["step"], found["memory"])
+    memory = found["memory"]
+    expect(max(g["bytes"] for g in training) == memory["step"], memory)
+    expect(max(g["bytes"] for g in found["graphs"] if not g["name"].startswith("init/")) == memory["activations"], memory)
+    kinds = ("parameters", "states", "twice", "gradients", "data", "activations", "scratch")
+    expect(memory["run"] == sum(memory[k] for k in kinds), memory)
+    expect(memory["run"] - memory["run_least"] == memory["activations"] - memory["activations_least"] >= 0, memory)
+    expect(memory["data"] == (4 * 32 + 64) * (64 + 1) * 4 and memory["gradients"] >= memory["parameters"], memory)
     expect(found["determinism"] == {"level": 2, "text": "2: any CPU repeats these bits with no record (numerics 1)"})
     report = text(DIGITS, "--steps", 9, "--set", "lr=0.5")
     expect(found["choices"]["digest"] in report and found["choices"]["object"]["graph"] == found["experiment"]["identity"])

@@ -17,6 +17,7 @@ typedef struct answers {
   const char *recompute; /* NULL: what is measured */
   const char *pinned;    /* recorded stacking */
   bool runs, refuses, fails, estimates;
+  const char *budget;       /* the only one that a record may have; NULL: any */
   const char *takes_memory; /* the kind whose decision finds the host's memory taken */
   bool memory_taken;
   int64_t launch_ns, byte_ns; /* remembered times; 0: measured; -1: not to be had */
@@ -52,6 +53,7 @@ static int check(void *context, const sexp_need *needs, size_t n_needs, sexp_fai
   a->n_needs = n_needs;
   for (size_t i = 0; i < n_needs && i < MOST_NEEDS; i++) {
     snprintf(a->needs[i], sizeof a->needs[i], "%s", needs[i].kind);
+    if (!strcmp(needs[i].kind, "recompute") && needs[i].n_values == 1) a->budget = needs[i].values[0];
     if (!strcmp(needs[i].kind, "stacking")) snprintf(a->words, sizeof a->words, "%s", needs[i].words);
   }
   if (!a->refuses) return 0;
@@ -289,6 +291,21 @@ static void test_decides_in_order_and_checks_first(void **state) {
   f->answers.refuses = true;
   assert_int_equal(make(f, true, 0), SEXP_INPUT);
   assert_string_equal(sexp_messages_get(f->messages, 0)->code, "E-CHOICE-001");
+}
+
+/* A budget that the experiment states is neither asked for nor measured; a record is checked against it. */
+static void test_a_stated_budget_is_taken(void **state) {
+  fixture *f = *state;
+  compile(f, DATA "(defrun r :seed 1 :steps 5 :data n :batch 2 :microbatches 8 :recompute 5.25" LOSS ")");
+  f->answers.recompute = "11";
+  make_ok(f, true);
+  assert_int_equal(f->answers.n_checks, 1);
+  assert_string_equal(f->answers.needs[0], "recompute");
+  assert_string_equal(f->answers.budget, "5.25");
+  assert_string_equal(decision(f, "recompute"), "5.25");
+  assert_string_equal(decision(f, "stacking"), "1");
+  f->answers.refuses = true;
+  assert_int_equal(make(f, true, 0), SEXP_INPUT);
 }
 
 static size_t count(const fixture *f, const char *kind) {
@@ -535,6 +552,7 @@ int main(void) {
       TEST(test_stacked_sums_are_those_of_the_cpu),
       TEST(test_observed_steps_are_not_stacked),
       TEST(test_decides_in_order_and_checks_first),
+      TEST(test_a_stated_budget_is_taken),
       TEST(test_decisions_are_those_that_the_run_needs),
       TEST(test_without_a_chooser_the_first_candidates_are_taken),
       TEST(test_choices_that_are_not_made),
