@@ -123,9 +123,8 @@ SX_INLINE sx_doubles sx_one_of_two(const double *table, sx_longs index) {
 
 SX_INLINE sx_ints sx_ints_spread(int32_t x) { return (sx_ints)sx_words_spread((uint32_t)x); }
 
-/* Rounds to f32. Doubts a result that lies within `reach` units of the 53rd bit of a midpoint between two f32 (normal
- * ones, or one of fewer bits that is exact): a value that is off by less than that could round to the other. reach is a
- * power of two below 2^27. */
+/* Rounds to f32. Doubts a result whose distance from a midpoint between two normal f32 is at most `reach` units in its
+ * last place, of binary64: off by as much, it could round to the other. reach is a power of two below 2^27. */
 SX_INLINE sx_floats sx_round_doubting(sx_halves value, uint32_t reach, sx_doubt *doubt) {
   sx_words from_midpoint = sx_low_words(value) + sx_words_spread(0x10000000u + reach);
   doubt->least = sx_smaller(doubt->least, from_midpoint & sx_words_spread(0x1fffffffu & ~(2 * reach - 1)));

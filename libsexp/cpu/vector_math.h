@@ -3,7 +3,8 @@
  * A result that is correctly rounded does not depend on how it was found. So these take fused operations, tables in
  * registers and polynomials that are good to about 2^-42, and tell (sx_doubt) when the binary64 value lies so close to
  * a midpoint of f32 that its error could decide, about once in 2^15 elements; then the caller computes the block anew
- * with kernels/math.h, as it does for arguments outside the range that a function here serves. */
+ * with kernels/math.h, as it does for arguments outside the range that a function here serves. docs/kernels.md has the
+ * errors; tests/math/check_math.c walks all inputs. */
 #ifndef SX_CPU_VECTOR_MATH_H
 #define SX_CPU_VECTOR_MATH_H
 
