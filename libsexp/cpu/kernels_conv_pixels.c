@@ -233,16 +233,31 @@ static bool has_negative_zero(float *const *c, int64_t rows, int64_t vectors) {
   return any;
 }
 
-static void run_tile(const work *w, tile_call *t, int64_t rows, int64_t n_columns) {
+/* A panel whose last register is a part of one. */
+static void run_part(const work *w, tile_call *t, int64_t rows, int64_t n_columns) {
   float buffer[TILE_ROWS][WIDTH];
   float *c[TILE_ROWS];
-  bool part = n_columns % SX_LANES != 0;
-  for (int64_t r = 0; r < rows; r++) c[r] = t->c[r];
-  for (int64_t r = 0; r < rows && part; r++) t->c[r] = buffer[r];
-  tiles[rows - 1][(n_columns - 1) / SX_LANES](t);
-  bool zeros = !w->whole && has_negative_zero(t->c, rows, sx_ceil_div(n_columns, SX_LANES));
-  for (int64_t r = 0; r < rows && part; r++) memcpy(c[r], buffer[r], (size_t)n_columns * 4);
-  for (int64_t r = 0; r < rows && zeros; r++) repair(w, c[r], n_columns, c[r] - w->p->c);
+  int64_t vectors = sx_ceil_div(n_columns, SX_LANES);
+  for (int64_t r = 0; r < rows; r++) {
+    c[r] = t->c[r];
+    t->c[r] = buffer[r];
+  }
+  tiles[rows - 1][vectors - 1](t);
+  bool zeros = !w->whole && has_negative_zero(t->c, rows, vectors);
+  for (int64_t r = 0; r < rows; r++) {
+    memcpy(c[r], buffer[r], (size_t)n_columns * 4);
+    if (zeros) repair(w, c[r], n_columns, c[r] - w->p->c);
+  }
+}
+
+static void run_tile(const work *w, tile_call *t, int64_t rows, int64_t n_columns) {
+  if (n_columns % SX_LANES != 0) {
+    run_part(w, t, rows, n_columns);
+    return;
+  }
+  tiles[rows - 1][n_columns / SX_LANES - 1](t);
+  if (w->whole || !has_negative_zero(t->c, rows, n_columns / SX_LANES)) return;
+  for (int64_t r = 0; r < rows; r++) repair(w, t->c[r], n_columns, t->c[r] - w->p->c);
 }
 
 static void fetch_ahead(work *w, tile_call *t) {
@@ -370,17 +385,15 @@ static bool line_is_finite(const float *x, int64_t n) {
 }
 
 bool SX_AT_LEVEL(sx_conv_is_finite)(const sx_operand *x) {
-  int64_t index[SX_RANK_MAX] = {0}, last = x->dims[x->rank - 1], n = sx_operand_count(x);
-  bool lines = x->dtype == SX_F32 && x->strides[x->rank - 1] == 1;
-  for (int64_t k = 0; k < n; k += lines ? last : 1) {
-    if (lines) {
-      if (!line_is_finite((const float *)x->data + sx_operand_at(x, index), last)) return false;
-      sx_index_next(index, x->dims, x->rank - 1);
-    } else {
-      float value = sx_operand_load(x, index).f;
-      if (!(value - value == 0.0f)) return false;
-      sx_index_next(index, x->dims, x->rank);
-    }
+  int64_t index[SX_RANK_MAX] = {0}, n = sx_operand_count(x), line = 1;
+  int outer = x->rank; /* axes outside of the elements that lie side by side */
+  for (; outer > 0 && x->dtype == SX_F32 && x->strides[outer - 1] == line; outer--) line *= x->dims[outer - 1];
+  for (int64_t k = 0; k < n; k += line) {
+    float value = sx_operand_load(x, index).f;
+    bool finite =
+        line > 1 ? line_is_finite((const float *)x->data + sx_operand_at(x, index), line) : value - value == 0.0f;
+    if (!finite) return false;
+    sx_index_next(index, x->dims, outer);
   }
   return true;
 }
