@@ -110,7 +110,7 @@ static bool is_still(const sx_group_step *step, const sx_group_value *one) {
   return one->place == SX_PLACE_SPLAT || one->place == SX_PLACE_ROW_SPLAT || (one->scalar && !step->scalar);
 }
 
-/* The elements from `done` to n - 1, fewer than a block. */
+/* The elements from `done` to n - 1, fewer than a block. Leaves the table as it was. */
 static void run_rest(const working *w, const sx_group_step *step, void **table, int64_t done, int64_t n) {
   const sx_group *group = w->group;
   void *whole[SX_GROUP_VALUES];
@@ -126,7 +126,10 @@ static void run_rest(const working *w, const sx_group_step *step, void **table, 
   group->chains->run(step->links, table, group->chains->block);
   for (uint32_t i = 0; i < step->n_uses; i++) {
     const sx_chain_use *use = &step->uses[i];
-    if (use->written) memcpy(whole[i], table[use->value], (size_t)((n - done) * group->values[use->value].bytes));
+    const sx_group_value *one = &group->values[use->value];
+    if (is_still(step, one)) continue;
+    if (use->written) memcpy(whole[i], table[use->value], (size_t)((n - done) * one->bytes));
+    table[use->value] = (char *)whole[i] - done * one->bytes;
   }
 }
 
@@ -136,22 +139,48 @@ static void run_span(const working *w, const sx_group_step *step, void **table, 
   if (done < n) run_rest(w, step, table, done, n);
 }
 
-static int64_t at_row(const sx_group *group, const sx_walk *walk, int64_t row) {
-  if (walk->rank == 2 && walk->dims[1] == group->row) return walk->offset + row * walk->strides[0];
-  return sx_walk_at(walk, row * group->row);
+/* How a value is found from row to row. */
+typedef struct row_place {
+  int64_t step, left; /* bytes to the next row; rows until that does not lead to it */
+} row_place;
+
+static int64_t rows_in_run(const sx_group *group, const sx_walk *walk) {
+  return walk->dims[walk->rank - 1] / group->row;
 }
 
-static void place_row(const working *w, const sx_group_step *step, int64_t row, void **table) {
+/* Rows of the outer loop are a step apart; in other walks those of the innermost loop are, as long as it runs. */
+static void *place_walk(const working *w, const sx_group_value *one, int64_t row, row_place *place) {
+  const sx_walk *walk = &one->walk;
+  char *buffer = w->data[one->buffer];
+  int last = walk->rank - 1;
+  int64_t run = rows_in_run(w->group, walk);
+  bool outer = walk->rank == 2 && run == 1;
+  place->step = (outer ? walk->strides[0] : walk->strides[last] * w->group->row) * one->bytes;
+  place->left = outer ? INT64_MAX : run - row % run;
+  return buffer + (outer ? walk->offset + row * walk->strides[0] : sx_walk_at(walk, row * w->group->row)) * one->bytes;
+}
+
+static bool has_walk(const sx_group_value *one) {
+  return one->place == SX_PLACE_ROW || one->place == SX_PLACE_ROW_SPLAT;
+}
+
+static void place_first_row(const working *w, const sx_group_step *step, row_place *places, void **table) {
   for (uint32_t i = 0; i < step->n_uses; i++) {
     uint32_t value = step->uses[i].value;
     const sx_group_value *one = &w->group->values[value];
-    if (one->place == SX_PLACE_ROW || one->place == SX_PLACE_ROW_SPLAT)
-      table[value] = (char *)w->data[one->buffer] + at_row(w->group, &one->walk, w->first_row + row) * one->bytes;
-    else if (one->place == SX_PLACE_SPLAT)
-      table[value] = w->at[value];
+    places[i] = (row_place){(one->scalar ? 1 : w->group->row) * one->bytes, INT64_MAX};
+    if (one->place == SX_PLACE_SPLAT) places[i].step = 0;
+    table[value] = has_walk(one) ? place_walk(w, one, w->first_row, &places[i]) : w->at[value];
+  }
+}
+
+static void place_next_row(const working *w, const sx_group_step *step, int64_t row, row_place *places, void **table) {
+  for (uint32_t i = 0; i < step->n_uses; i++) {
+    uint32_t value = step->uses[i].value;
+    if (--places[i].left > 0)
+      table[value] = (char *)table[value] + places[i].step;
     else
-      table[value] =
-          (char *)w->at[value] + (one->scalar ? row : row * (one->given ? w->pitch : w->group->row)) * one->bytes;
+      table[value] = place_walk(w, &w->group->values[value], w->first_row + row, &places[i]);
   }
 }
 
@@ -159,14 +188,16 @@ static void run_rows(working *w, const sx_group_step *step) {
   const sx_group *group = w->group;
   const sx_chain_kernels *chains = group->chains;
   void *table[SX_GROUP_TABLE];
+  row_place places[SX_GROUP_VALUES];
   memcpy(table + SX_GROUP_LOCALS, w->at + SX_GROUP_LOCALS, (SX_GROUP_TABLE - SX_GROUP_LOCALS) * sizeof *table);
+  place_first_row(w, step, places, table);
   for (int64_t row = 0; row < w->n_rows; row++) {
-    place_row(w, step, row, table);
+    if (row) place_next_row(w, step, row, places, table);
     uint32_t n_folds = 0;
     for (uint32_t i = 0; i < step->n_instructions && n_folds < step->n_folds; i++)
       if (step->instructions[i].folds)
-        chains->fold_begin(step->instructions[i].op, w->at[SX_GROUP_FOLDS + n_folds++], w->width);
-    run_span(w, step, table, w->width);
+        chains->fold_begin(step->instructions[i].op, w->at[SX_GROUP_FOLDS + n_folds++], group->row);
+    run_span(w, step, table, group->row);
     n_folds = 0;
     for (uint32_t i = 0; i < step->n_instructions && n_folds < step->n_folds; i++) {
       const sx_instruction *one = &step->instructions[i];

@@ -5,8 +5,8 @@
 typedef uint32_t words __attribute__((vector_size(SX_LANES * 4)));
 #if !defined(__AVX2__)
 typedef uint16_t halves __attribute__((vector_size(SX_LANES * 2), aligned(2), may_alias));
-#endif
 typedef uint8_t bytes __attribute__((vector_size(SX_LANES), aligned(1), may_alias));
+#endif
 
 /* ---- memory and rounding ------------------------------------------------------------------------- */
 
@@ -29,14 +29,33 @@ typedef uint8_t bytes __attribute__((vector_size(SX_LANES), aligned(1), may_alia
     NEXT;                                                   \
   }
 
+/* Compilers do not find these instructions. */
+#if defined(__AVX512F__)
+SX_INLINE lanes get_bytes(const uint8_t *from) {
+  return (lanes)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)from));
+}
+SX_INLINE void put_bools(uint8_t *to, lanes x) {
+  _mm_storeu_si128((__m128i *)(void *)to, _mm512_cvtepi32_epi8((__m512i)((words)x & 1)));
+}
+#elif defined(__AVX2__)
+SX_INLINE lanes get_bytes(const uint8_t *from) {
+  return (lanes)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)from));
+}
+SX_INLINE void put_bools(uint8_t *to, lanes x) {
+  words bits = (words)x & 1;
+  __m256i shorts = _mm256_permute4x64_epi64(_mm256_packus_epi32((__m256i)bits, (__m256i)bits), 0x08);
+  _mm_storel_epi64((__m128i *)(void *)to, _mm_packus_epi16(_mm256_castsi256_si128(shorts), _mm_setzero_si128()));
+}
+#else
 SX_INLINE lanes get_bytes(const uint8_t *from) { return (lanes) __builtin_convertvector(*(const bytes *)from, words); }
-SX_INLINE lanes get_bools(const uint8_t *from) { return (lanes)((ints)get_bytes(from) != 0); }
 SX_INLINE void put_bools(uint8_t *to, lanes x) { *(bytes *)to = __builtin_convertvector((words)x & 1, bytes); }
+#endif
+SX_INLINE lanes get_bools(const uint8_t *from) { return (lanes)((ints)get_bytes(from) != 0); }
 LOAD(bytes, uint8_t)
 LOAD(bools, uint8_t)
 STORE(bools, uint8_t)
 
-/* The halves of words; compilers do not find the instructions. */
+/* The halves of words. */
 #if defined(__AVX512F__)
 SX_INLINE words get_halves(const uint16_t *from) {
   return (words)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)from));
