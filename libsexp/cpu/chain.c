@@ -187,6 +187,11 @@ static void round_result(compiling *c, const sx_instruction *one) {
   if (c->chains->types->round[one->to] && !exact) add_link(c, c->chains->types->round[one->to]);
 }
 
+static void add_fold(compiling *c, const sx_instruction *one) {
+  add_link(c, c->chains->folds[one->op])->at[0] = SX_GROUP_FOLDS + c->step->n_folds;
+  c->step->folds[c->step->n_folds++] = one;
+}
+
 static void compile_instruction(compiling *c, uint32_t i) {
   const sx_instruction *one = &c->step->instructions[i];
   if (one->op == SX_OP_WHERE) {
@@ -196,7 +201,7 @@ static void compile_instruction(compiling *c, uint32_t i) {
   } else {
     take_in_hand(c, one->inputs[0]);
     if (one->folds)
-      add_link(c, c->chains->folds[one->op])->at[0] = SX_GROUP_FOLDS + c->step->n_folds++;
+      add_fold(c, one);
     else if (unary_handler(c->chains, one))
       add_link(c, unary_handler(c->chains, one));
   }
@@ -214,6 +219,7 @@ void sx_chain_compile(const sx_group *group, uint32_t step, sx_arena *arena) {
   c.uses = SX_NEW_N(arena, uint32_t, group->n_values);
   c.locals = SX_NEW_N(arena, uint32_t, group->n_values);
   c.listed = SX_NEW_N(arena, uint32_t, group->n_values);
+  c.step->folds = SX_NEW_N(arena, const sx_instruction *, c.step->n_instructions);
   for (uint32_t v = 0; v < group->n_values; v++) c.locals[v] = NO_VALUE;
   for (uint32_t i = 0; i < c.step->n_instructions; i++)
     for (uint32_t k = 0; k < c.step->instructions[i].n_inputs; k++) c.uses[c.step->instructions[i].inputs[k]]++;

@@ -193,16 +193,11 @@ static void run_rows(working *w, const sx_group_step *step) {
   place_first_row(w, step, places, table);
   for (int64_t row = 0; row < w->n_rows; row++) {
     if (row) place_next_row(w, step, row, places, table);
-    uint32_t n_folds = 0;
-    for (uint32_t i = 0; i < step->n_instructions && n_folds < step->n_folds; i++)
-      if (step->instructions[i].folds)
-        chains->fold_begin(step->instructions[i].op, w->at[SX_GROUP_FOLDS + n_folds++], group->row);
+    for (uint32_t i = 0; i < step->n_folds; i++)
+      chains->fold_begin(step->folds[i]->op, w->at[SX_GROUP_FOLDS + i], group->row);
     run_span(w, step, table, group->row);
-    n_folds = 0;
-    for (uint32_t i = 0; i < step->n_instructions && n_folds < step->n_folds; i++) {
-      const sx_instruction *one = &step->instructions[i];
-      if (one->folds) ((float *)w->at[one->out])[row] = chains->fold_end(one->op, w->at[SX_GROUP_FOLDS + n_folds++]);
-    }
+    for (uint32_t i = 0; i < step->n_folds; i++)
+      ((float *)w->at[step->folds[i]->out])[row] = chains->fold_end(step->folds[i]->op, w->at[SX_GROUP_FOLDS + i]);
   }
 }
 

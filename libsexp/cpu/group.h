@@ -60,6 +60,7 @@ typedef struct sx_group_step {
   uint32_t n_reads;
   sx_link *links; /* of a chain */
   sx_chain_use *uses;
+  const sx_instruction **folds; /* its reductions */
   uint32_t n_uses, n_locals, n_folds;
 } sx_group_step;
 
