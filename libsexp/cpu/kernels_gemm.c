@@ -16,6 +16,7 @@ enum { TILE_ROWS = 4, TILE_VECTORS = 2, BLOCK_ROWS = 96, BLOCK_COLUMNS = 1024, R
 enum {
   TILE_COLUMNS = TILE_VECTORS * SX_LANES,
   DEPTH = SX_GEMM_DEPTH,
+  LATE = 64,
   POINT_COLUMNS = 256 /* above, packed rows are used often enough to be worth it */
 };
 
@@ -67,18 +68,32 @@ SX_INLINE void multiply(const int rows, const int vectors, sx_floats sums[TILE_R
   }
 }
 
+/* The tile of the result comes near while the last elements are multiplied; sooner it would be driven out. */
+SX_INLINE void fetch_result(const int rows, const int vectors, const tile_store *to) {
+  for (int r = 0; r < rows; r++) {
+    const float *c = to->c + to->rows[r];
+    __builtin_prefetch(c + to->columns[0], 1);
+    if (vectors > 1) __builtin_prefetch(c + to->columns[0] + SX_LANES, 1);
+    __builtin_prefetch(c + to->columns[to->n_columns - 1], 1);
+  }
+}
+
 /* sums[r][v] = fma over the block, of rows and of columns b[k][TILE_COLUMNS]. */
 SX_INLINE void tile(const int rows, const int vectors, int64_t depth, tile_rows a, const float *b,
                     const tile_store *to) {
   sx_floats sums[TILE_ROWS][TILE_VECTORS];
   SX_UNROLL for (int r = 0; r < rows; r++) SX_UNROLL for (int v = 0; v < vectors; v++) sums[r][v] = (sx_floats){0};
   if (a.packed) {
-    for (int64_t k = 0; k < depth; k++, b += TILE_COLUMNS)
-      multiply(rows, vectors, sums, a.packed + k * TILE_ROWS, NULL, 0, b);
+    int64_t early = sx_max_i64(depth - LATE, 0), k = 0;
+    for (; k < early; k++, b += TILE_COLUMNS) multiply(rows, vectors, sums, a.packed + k * TILE_ROWS, NULL, 0, b);
+    fetch_result(rows, vectors, to);
+    for (; k < depth; k++, b += TILE_COLUMNS) multiply(rows, vectors, sums, a.packed + k * TILE_ROWS, NULL, 0, b);
   } else {
-    for (int run = 0; run < a.runs->n; run++)
+    for (int run = 0; run < a.runs->n; run++) {
+      if (run == a.runs->n - 1) fetch_result(rows, vectors, to);
       for (int64_t k = 0; k < a.runs->length[run]; k++, b += TILE_COLUMNS)
         multiply(rows, vectors, sums, NULL, a.runs->from[run], k, b);
+    }
   }
   store_tile(rows, vectors, sums, to);
 }
@@ -240,6 +255,13 @@ static void run_plain(worker *work, const sx_gemm_plain *plain, rectangle part) 
   SX_AT_LEVEL(sx_gemm_run_plain)(plain, &whole, work->row_panels);
 }
 
+static int64_t batch_offset(const sx_gemm_walk *walk, int64_t batch) {
+  if (batch == 0) return 0;
+  sx_gemm_place place;
+  SX_AT_LEVEL(sx_gemm_places)(walk, batch, 1, &place);
+  return place.offset;
+}
+
 static void run_units(void *context, int64_t begin, int64_t end, int thread) {
   const job *work = context;
   const sx_gemm *gemm = work->gemm;
@@ -251,13 +273,9 @@ static void run_units(void *context, int64_t begin, int64_t end, int thread) {
   for (int64_t unit = begin; unit < end; unit++) {
     int64_t batch = unit / (work->row_cuts * work->column_cuts), cell = unit % (work->row_cuts * work->column_cuts);
     int64_t row_cut = cell / work->column_cuts, column_cut = cell % work->column_cuts;
-    sx_gemm_place place;
-    SX_AT_LEVEL(sx_gemm_places)(&gemm->batch_rows, batch, 1, &place);
-    mine.batch_row = place.offset;
-    SX_AT_LEVEL(sx_gemm_places)(&gemm->batch_columns, batch, 1, &place);
-    mine.batch_column = place.offset;
-    SX_AT_LEVEL(sx_gemm_places)(&gemm->batch_c, batch, 1, &place);
-    mine.batch_c = place.offset;
+    mine.batch_row = batch_offset(&gemm->batch_rows, batch);
+    mine.batch_column = batch_offset(&gemm->batch_columns, batch);
+    mine.batch_c = batch_offset(&gemm->batch_c, batch);
     rectangle part = {cut(gemm->m, TILE_ROWS, work->row_cuts, row_cut),
                       cut(gemm->m, TILE_ROWS, work->row_cuts, row_cut + 1),
                       cut(gemm->n, TILE_COLUMNS, work->column_cuts, column_cut),

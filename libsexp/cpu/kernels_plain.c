@@ -10,10 +10,9 @@ enum {
   LATENCY = 4, /* of a multiply-add; so many sums at least are kept going */
   DEPTH = SX_GEMM_DEPTH,
   BLOCK_COLUMNS = 512,
-  LINE = 16,             /* floats of a line of the cache */
-  NEAR_FLOATS = 1 << 10, /* farther apart, lines of the columns of a block meet in few sets of the cache */
-  FEW_TILES = 2,         /* of rows, that packed columns of any distance would not pay for */
-  MANY_ROWS = 256        /* of which packing columns costs nothing that can be seen */
+  LINE = 16,         /* floats of a line of the cache */
+  NEAR_FLOATS = 128, /* farther apart, lines of the columns of a block meet in few sets of the cache */
+  FEW_TILES = 2      /* of rows, that packed columns of any distance would not pay for */
 };
 
 /* ---- what is packed ------------------------------------------------------------------------------ */
@@ -47,10 +46,7 @@ typedef struct part_state {
 } part_state;
 
 static columns_mode choose_columns(const sx_gemm_plain *p, int64_t n_rows) {
-  if (p->b_column == 1) {
-    bool near = n_rows <= MANY_ROWS && p->b_depth <= NEAR_FLOATS;
-    return near || n_rows <= FEW_TILES * TILE_ROWS ? DIRECT : COPIED;
-  }
+  if (p->b_column == 1) return p->b_depth <= NEAR_FLOATS || n_rows <= FEW_TILES * TILE_ROWS ? DIRECT : COPIED;
   return p->b_depth == 1 ? TURNED : PACKED;
 }
 
@@ -65,7 +61,7 @@ static void start_part(part_state *s, const sx_gemm_plain *p, const sx_gemm_part
   s->columns = panels + TILE_ROWS * DEPTH + SX_GEMM_PANEL;
   s->n_tiles = sx_ceil_div(s->n_rows, TILE_ROWS);
   s->first_rows = s->n_rows / s->n_tiles;
-  if (s->mode != TURNED || s->first_rows <= TURN_ROWS) return;
+  if (s->mode != TURNED || s->n_rows <= TURN_ROWS) return;
   s->first_rows = TURN_ROWS;
   s->n_tiles = 1 + sx_ceil_div(s->n_rows - TURN_ROWS, TILE_ROWS);
 }
@@ -86,22 +82,22 @@ static void pack_tile_rows(const sx_gemm_plain *p, const float *a, int64_t rows,
   for (int64_t k = 0; k < depth; k++) sx_floats_store(out + k * rows, sx_lanes_load(some, a + k * p->a_depth));
 }
 
-/* What panel number `panel` of n fetches of the next tile's rows. */
-static void fetch_ahead(const part_state *s, sx_tile_call *t, const float *next, int64_t panel, int64_t n) {
+/* What each panel fetches of the next tile's rows. Where rows lie side by side a line is shared
+ * by two tiles; the end of the next one is what is not there yet. */
+static void plan_ahead(const part_state *s, sx_tile_call *t, const float *next, int64_t n_panels) {
   const sx_gemm_plain *p = s->p;
-  t->n_ahead = 0;
-  if (!next) return;
-  if (p->a_depth == 1) {
-    if (panel * LINE >= t->depth) return;
-    t->ahead = next + panel * LINE;
-    t->ahead_step = p->a_row;
-    t->n_ahead = TILE_ROWS;
-  } else {
-    int64_t each = sx_ceil_div(t->depth, n);
-    t->ahead = next + panel * each * p->a_depth;
-    t->ahead_step = p->a_depth;
-    t->n_ahead = each;
-  }
+  bool deep = p->a_depth == 1;
+  t->n_ahead = next ? sx_ceil_div(deep ? sx_ceil_div(t->depth, LINE) : t->depth, n_panels) : 0;
+  t->ahead = !next || deep ? next : next + (TILE_ROWS - 1) * p->a_row;
+  t->ahead_step = deep ? LINE : p->a_depth;
+  t->n_ahead_rows = deep ? TILE_ROWS : 1;
+  t->ahead_row = p->a_row;
+}
+
+static void read_packed_rows(const part_state *s, sx_tile_call *t, int64_t rows) {
+  t->a = s->rows;
+  t->a_row = 1;
+  t->a_depth = rows;
 }
 
 static void run_row_tile(const part_state *s, sx_tile_call *t, const float *b, int64_t column, int64_t n_columns,
@@ -113,17 +109,18 @@ static void run_row_tile(const part_state *s, sx_tile_call *t, const float *b, i
   t->a = a;
   t->a_row = p->a_row;
   t->a_depth = p->a_depth;
-  if (s->pack_rows || (s->mode == TURNED && tile == 0)) {
+  bool copied = s->pack_rows && p->a_row == 1 && n_columns > SX_LANES && !(s->mode == TURNED && tile == 0);
+  t->row_copy = copied ? s->rows : NULL;
+  if (!copied && (s->pack_rows || (s->mode == TURNED && tile == 0))) {
     pack_tile_rows(p, a, rows, t->depth, s->rows);
-    t->a = s->rows;
-    t->a_row = 1;
-    t->a_depth = rows;
+    read_packed_rows(s, t, rows);
   }
   int64_t n_panels = sx_ceil_div(n_columns, WIDTH);
   bool lie = s->mode == DIRECT || (tile == 0 && s->mode != PACKED);
   t->b_depth = lie ? p->b_depth : WIDTH;
   t->b_column = p->b_column;
-  for (int64_t panel = 0; panel < n_panels; panel++) {
+  plan_ahead(s, t, next, n_panels);
+  for (int64_t panel = 0; panel < n_panels; panel++, t->ahead += t->n_ahead * t->ahead_step) {
     int64_t j = panel * WIDTH;
     float *packed = s->columns + j * t->depth;
     t->n_columns = sx_min_i64(WIDTH, n_columns - j);
@@ -131,7 +128,6 @@ static void run_row_tile(const part_state *s, sx_tile_call *t, const float *b, i
     t->b = lie ? b + j * p->b_column : packed;
     t->copy = lie && s->mode != DIRECT && s->n_tiles > 1 ? packed : NULL;
     t->padded = !lie;
-    fetch_ahead(s, t, next, panel, n_panels);
     if (lie && s->mode == TURNED) {
       if (t->n_columns % SX_TURN_COLUMNS == 0) {
         SX_AT_LEVEL(sx_tile_run_turned)(t, rows);
@@ -147,6 +143,8 @@ static void run_row_tile(const part_state *s, sx_tile_call *t, const float *b, i
       continue;
     }
     SX_AT_LEVEL(sx_tile_run)(t, rows);
+    if (t->row_copy) read_packed_rows(s, t, rows);
+    t->row_copy = NULL;
   }
 }
 

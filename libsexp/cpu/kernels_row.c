@@ -7,7 +7,7 @@ enum { LINES = 8 };
 #else
 enum { LINES = 4 };
 #endif
-enum { MOST_ROWS = 3, CHUNK = 1024, FEW_DEPTHS = 4 };
+enum { MOST_ROWS = 3, CHUNK = 1024, FEW_DEPTHS = 16 };
 
 typedef struct lines {
   const float *a, *b;

@@ -40,45 +40,80 @@ SX_INLINE void store_tile(const int rows, const int vectors, sx_floats sums[ROWS
   }
 }
 
-/* Lines of the result and of what comes later, one row of them in each of the first multiplications. */
-SX_INLINE void fetch(const sx_tile_call *t, const int rows, const int vectors, int64_t k) {
-  if (k < rows) {
-    const float *c = t->c + k * t->c_row;
+/* Fetches the tile of the result. */
+SX_INLINE void fetch_result(const sx_tile_call *t, const int rows, const int vectors) {
+  const float *c = t->c;
+  int64_t last = (t->n_columns - 1) * t->c_column;
+  for (int r = 0; r < rows; r++, c += t->c_row) {
     __builtin_prefetch(c, 1);
-    if (vectors > 1) __builtin_prefetch(c + SX_LANES, 1);
-    __builtin_prefetch(c + t->n_columns - 1, 1);
+    if (vectors > 1) __builtin_prefetch(c + SX_LANES * t->c_column, 1);
+    __builtin_prefetch(c + last, 1);
   }
-  if (k < t->n_ahead) __builtin_prefetch(t->ahead + k * t->ahead_step, 0);
 }
 
-/* sums[r][v] = fma over the block. */
-SX_INLINE void tile(const int rows, const int vectors, const tile_kind kind, const sx_tile_call *t) {
-  enum { SOON = 12 }; /* steps of the contracted index whose columns are fetched before they are needed */
-  sx_floats sums[ROWS][VECTORS];
+static void fetch_ahead(const sx_tile_call *t) {
+  for (int64_t r = 0; r < t->n_ahead_rows; r++) {
+    const float *line = t->ahead + r * t->ahead_row;
+    for (int64_t k = 0; k < t->n_ahead; k++, line += t->ahead_step) __builtin_prefetch(line, 0);
+  }
+}
+
+typedef struct tile_reader {
   const float *from[ROWS];
-  const float *b = t->b;
-  float *copy = t->copy;
-  int64_t n = t->depth, a_depth = t->a_depth, b_depth = t->b_depth, at = 0;
-  int64_t n_fetch = sx_min_i64(n, sx_max_i64(rows, t->n_ahead));
-  sx_lanes last = sx_lanes_first(t->n_columns - (vectors - 1) * SX_LANES);
-  SX_UNROLL for (int r = 0; r < rows; r++) from[r] = t->a + r * t->a_row;
-  clear(rows, vectors, sums);
-  for (int64_t k = 0; k < n_fetch; k++) fetch(t, rows, vectors, k);
+  const float *b;
+  float *copy, *row_copy;
+  int64_t at, a_depth, b_depth;
+  sx_lanes last, rows;
+} tile_reader;
+
+/* sums[r][v] = fma of n elements of the contracted index. */
+SX_INLINE void multiply(const int rows, const int vectors, const tile_kind kind, tile_reader *reader,
+                        sx_floats sums[ROWS][VECTORS], int64_t n) {
+  enum { SOON = 12 }; /* steps of the contracted index whose columns are fetched before they are needed */
+  const float *b = reader->b;
+  float *copy = reader->copy, *row_copy = reader->row_copy;
+  int64_t at = reader->at, a_depth = reader->a_depth, b_depth = reader->b_depth;
   for (int64_t k = 0; k < n; k++, at += a_depth, b += b_depth) {
     sx_floats columns[VECTORS];
-    SX_UNROLL for (int v = 0; v < vectors; v++) columns[v] =
-        kind == WHOLE || v < vectors - 1 ? sx_floats_load(b + v * SX_LANES) : sx_lanes_load(last, b + v * SX_LANES);
+    SX_UNROLL for (int v = 0; v < vectors; v++) columns[v] = kind == WHOLE || v < vectors - 1
+                                                                 ? sx_floats_load(b + v * SX_LANES)
+                                                                 : sx_lanes_load(reader->last, b + v * SX_LANES);
     if (kind == COPY) {
       __builtin_prefetch(b + SOON * b_depth, 0);
       if (vectors > 1) __builtin_prefetch(b + SOON * b_depth + SX_LANES, 0);
       SX_UNROLL for (int v = 0; v < vectors; v++) sx_floats_store(copy + v * SX_LANES, columns[v]);
       copy += COLUMNS;
     }
+    if (row_copy) {
+      __builtin_prefetch(reader->from[0] + at + SOON * a_depth, 0);
+      sx_floats_store(row_copy, sx_lanes_load(reader->rows, reader->from[0] + at));
+      row_copy += rows;
+    }
     SX_UNROLL for (int r = 0; r < rows; r++) {
-      sx_floats row = sx_floats_spread(from[r][at]);
+      sx_floats row = sx_floats_spread(reader->from[r][at]);
       SX_UNROLL for (int v = 0; v < vectors; v++) sx_floats_fma(&sums[r][v], row, columns[v]);
     }
   }
+  reader->at = at;
+  reader->b = b;
+  reader->copy = copy;
+  reader->row_copy = row_copy;
+}
+
+SX_INLINE void tile(const int rows, const int vectors, const tile_kind kind, const sx_tile_call *t) {
+  enum { LATE = 64 }; /* steps before the end at which the result is fetched: sooner it would be driven out again */
+  sx_floats sums[ROWS][VECTORS];
+  tile_reader reader = {.b = t->b, .copy = t->copy, .a_depth = t->a_depth, .b_depth = t->b_depth};
+  SX_UNROLL for (int r = 0; r < rows; r++) reader.from[r] = t->a + r * t->a_row;
+  reader.row_copy = t->row_copy;
+  reader.rows = sx_lanes_first(sx_min_i64(rows, SX_LANES));
+  reader.last = sx_lanes_first(t->n_columns - (vectors - 1) * SX_LANES);
+  clear(rows, vectors, sums);
+  int64_t early = sx_max_i64(t->depth - LATE, 0);
+  fetch_ahead(t);
+  multiply(rows, vectors, kind, &reader, sums, early);
+  if (early) fetch_result(t, rows, vectors);
+  multiply(rows, vectors, kind, &reader, sums, t->depth - early);
   store_tile(rows, vectors, sums, t);
 }
 

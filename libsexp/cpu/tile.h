@@ -29,12 +29,14 @@ typedef struct sx_tile_call {
   float *c;
   int64_t c_row, c_column;
   int64_t n_columns;
-  bool first;  /* of the blocks: store, else add */
-  bool padded; /* every register of b may be read whole */
-  float *copy; /* where b's columns go, SX_TILE_COLUMNS apart for each k; NULL: nowhere */
-  /* Lines that a later tile will read, fetched while this one runs: n_ahead of them, a step apart. */
+  bool first;      /* of the blocks: store, else add */
+  bool padded;     /* every register of b may be read whole */
+  float *copy;     /* where b's columns go, SX_TILE_COLUMNS apart for each k; NULL: nowhere */
+  float *row_copy; /* where a's rows go, as many as there are for each k, if a_row is 1; NULL: nowhere */
+  /* Lines that a later tile will read, fetched while this one runs: n_ahead of them, a step apart, in each of
+   * n_ahead_rows rows, ahead_row apart. */
   const float *ahead;
-  int64_t ahead_step, n_ahead;
+  int64_t ahead_step, n_ahead, n_ahead_rows, ahead_row;
 } sx_tile_call;
 
 /* The last register of a line, which may be a part of one. */
