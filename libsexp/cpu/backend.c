@@ -5,7 +5,7 @@
 #include "../../kernels/math.h"
 #include "operand.h"
 
-enum { ALIGNMENT = 64, GRAIN = 1 << 14, ZEROS_GRAIN = 1 << 21 };
+enum { ALIGNMENT = 64, GRAIN = 1 << 14 };
 
 typedef struct cpu_backend {
   sx_backend backend;
@@ -19,11 +19,6 @@ static cpu_backend *of(sx_backend *backend) { return (cpu_backend *)backend; }
 
 /* ---- memory ---- */
 
-static void zero_range(void *context, int64_t begin, int64_t end, int thread) {
-  (void)thread;
-  memset((char *)context + begin, 0, (size_t)(end - begin));
-}
-
 /* Zeroed by the threads, each its share: pages come to be where they are used, and side by side. Before the address
  * lies the one to be released. */
 static void *take(sx_backend *backend, int64_t n_bytes) {
@@ -33,7 +28,7 @@ static void *take(sx_backend *backend, int64_t n_bytes) {
   if (!block) return NULL;
   char *taken = block + ALIGNMENT + (ALIGNMENT - (uintptr_t)block % ALIGNMENT) % ALIGNMENT;
   memcpy(taken - sizeof block, &block, sizeof block);
-  sx_pool_run(of(backend)->cpu.pool, n_bytes, ZEROS_GRAIN, zero_range, taken);
+  sx_pool_zero(of(backend)->cpu.pool, taken, n_bytes);
   return taken;
 }
 

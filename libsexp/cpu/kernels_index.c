@@ -94,7 +94,7 @@ bool SX_AT_LEVEL(sx_fast_one_hot)(const sx_call *call) {
 static void *begin_sums(const sx_call *call) {
   bool is_short = call->out.dtype == SX_BF16 || call->out.dtype == SX_F16;
   void *sums = is_short ? call->scratch : call->out.data;
-  memset(sums, 0, (size_t)sx_operand_count(&call->out) * 4);
+  sx_pool_zero(call->pool, sums, sx_operand_count(&call->out) * 4);
   return sums;
 }
 

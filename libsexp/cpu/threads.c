@@ -20,9 +20,10 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-enum { SPINS = 1500, CACHE_LINE = 64, TAKES = 16, MOST_UNITS = 1 << 30 };
+enum { SPINS = 1500, CACHE_LINE = 64, TAKES = 16, MOST_UNITS = 1 << 30, ZEROS_GRAIN = 1 << 17 };
 
 /* One side of a rendezvous: a count that grows, and who waits for it. */
 typedef struct signal_box {
@@ -278,6 +279,15 @@ void sx_pool_run(sx_pool *pool, int64_t n, int64_t grain, sx_parallel *function,
   for (int p = 1; p < n_parts; p++) box_post(&pool->workers[p - 1].box);
   run_share(pool, 0);
   box_wait(&pool->done, ++pool->n_jobs, pool->spins);
+}
+
+static void zero_range(void *context, int64_t begin, int64_t end, int thread) {
+  (void)thread;
+  memset((char *)context + begin, 0, (size_t)(end - begin));
+}
+
+void sx_pool_zero(sx_pool *pool, void *memory, int64_t n_bytes) {
+  sx_pool_run(pool, n_bytes, ZEROS_GRAIN, zero_range, memory);
 }
 
 int sx_pool_processors(void) {

@@ -21,6 +21,8 @@ bool sx_pool_pin(sx_pool *pool);
 /* Calls function on ranges that cut [0, n) at multiples of grain, several a thread, on a thread one after the other;
  * returns when all are done. Calls from one thread at a time, not from inside a part. */
 void sx_pool_run(sx_pool *pool, int64_t n, int64_t grain, sx_parallel *function, void *context);
+/* Zeroes so many bytes, each thread its share. */
+void sx_pool_zero(sx_pool *pool, void *memory, int64_t n_bytes);
 /* Processors that this process may use. */
 int sx_pool_processors(void);
 

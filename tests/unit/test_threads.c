@@ -93,6 +93,20 @@ static void who_is_late_is_helped(void **state) {
   sx_pool_free(pool);
 }
 
+static void all_bytes_are_zeroed(void **state) {
+  (void)state;
+  static const int64_t sizes[] = {0, 1, 4095, 131071, 131073, 1000001};
+  static unsigned char bytes[1000003];
+  sx_pool *pool = sx_pool_new(3);
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+    memset(bytes, 7, sizeof bytes);
+    sx_pool_zero(pool, bytes + 1, sizes[s]);
+    for (int64_t i = 0; i < (int64_t)sizeof bytes; i++)
+      if (bytes[i] != (i < 1 || i > sizes[s] ? 7 : 0)) fail_msg("%lld of %lld", (long long)i, (long long)sizes[s]);
+  }
+  sx_pool_free(pool);
+}
+
 static void no_pool_is_one_thread(void **state) {
   (void)state;
   assert_int_equal(sx_pool_threads(NULL), 1);
@@ -191,10 +205,15 @@ static void a_processor_is_counted(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_index_is_visited_once), cmocka_unit_test(any_number_of_grains),
-      cmocka_unit_test(who_is_late_is_helped),       cmocka_unit_test(no_pool_is_one_thread),
-      cmocka_unit_test(many_calls_in_a_row),         cmocka_unit_test(an_idle_pool_sleeps),
-      cmocka_unit_test(a_processor_is_counted),      cmocka_unit_test(workers_are_bound_within_the_mask),
+      cmocka_unit_test(every_index_is_visited_once),
+      cmocka_unit_test(any_number_of_grains),
+      cmocka_unit_test(who_is_late_is_helped),
+      cmocka_unit_test(all_bytes_are_zeroed),
+      cmocka_unit_test(no_pool_is_one_thread),
+      cmocka_unit_test(many_calls_in_a_row),
+      cmocka_unit_test(an_idle_pool_sleeps),
+      cmocka_unit_test(a_processor_is_counted),
+      cmocka_unit_test(workers_are_bound_within_the_mask),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
