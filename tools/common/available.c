@@ -1,6 +1,7 @@
 #include "available.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -8,10 +9,11 @@
 enum { LINE_BYTES = 4096 };
 
 /* "MemTotal:       32862064 kB" as bytes; -1: it is not there. */
-static int64_t read_meminfo(const char *name) {
-  char line[LINE_BYTES];
+static int64_t read_meminfo(const char *root, const char *name) {
+  char path[LINE_BYTES], line[LINE_BYTES];
   int64_t kib = -1, found = -1;
-  FILE *file = fopen("/proc/meminfo", "r");
+  snprintf(path, sizeof path, "%s/proc/meminfo", root);
+  FILE *file = fopen(path, "r");
   while (file && found < 0 && fgets(line, sizeof line, file)) {
     size_t n = strlen(name);
     if (strncmp(line, name, n) == 0 && line[n] == ':' && sscanf(line + n + 1, "%" SCNd64, &kib) == 1)
@@ -32,20 +34,35 @@ static int64_t read_number(const char *directory, const char *name) {
   return number;
 }
 
+/* Of a group's memory.stat, "inactive_file 1234": pages of files, which the system takes back when it needs them. */
+static int64_t read_file_pages(const char *directory) {
+  char path[2 * LINE_BYTES], line[LINE_BYTES];
+  int64_t sum = 0, n_bytes;
+  snprintf(path, sizeof path, "%s/memory.stat", directory);
+  FILE *file = fopen(path, "r");
+  while (file && fgets(line, sizeof line, file)) {
+    if (sscanf(line, "inactive_file %" SCNd64, &n_bytes) == 1) sum += n_bytes;
+    if (sscanf(line, "active_file %" SCNd64, &n_bytes) == 1) sum += n_bytes;
+  }
+  if (file) fclose(file);
+  return sum;
+}
+
 typedef struct limit {
   int64_t n_bytes, left; /* -1: none */
 } limit;
 
-/* The tightest limit of a control group and those above it. */
-static void read_groups(limit *out, const char *root, const char *group, const char *most, const char *used) {
+/* The tightest limit of a control group and those above it, and the least that is left of one. */
+static void read_groups(limit *out, const char *groups, const char *group, const char *most, const char *used) {
   char path[LINE_BYTES];
-  snprintf(path, sizeof path, "%s%s", root, group);
-  size_t n_root = strlen(root);
+  snprintf(path, sizeof path, "%s%s", groups, group);
+  size_t n_root = strlen(groups);
   for (;;) {
     int64_t allowed = read_number(path, most), taken = read_number(path, used);
-    if (allowed >= 0 && allowed < INT64_MAX / 4 && (out->n_bytes < 0 || allowed < out->n_bytes)) {
-      int64_t left = taken < allowed ? allowed - taken : 0;
-      *out = (limit){allowed, taken < 0 ? allowed : left};
+    if (allowed >= 0 && allowed < INT64_MAX / 4) {
+      int64_t held = taken - read_file_pages(path), left = held < allowed ? allowed - (held > 0 ? held : 0) : 0;
+      if (out->n_bytes < 0 || allowed < out->n_bytes) out->n_bytes = allowed;
+      if (out->left < 0 || left < out->left) out->left = left;
     }
     char *slash = strlen(path) > n_root ? strrchr(path + n_root, '/') : NULL;
     if (!slash) return;
@@ -54,18 +71,21 @@ static void read_groups(limit *out, const char *root, const char *group, const c
 }
 
 /* Of version 2 ("0::/group") or 1 ("5:memory:/group"). */
-static limit find_limit(void) {
-  char line[LINE_BYTES / 2];
+static limit find_limit(const char *root) {
+  char line[LINE_BYTES / 4], groups[LINE_BYTES / 2], path[LINE_BYTES];
   limit found = {-1, -1};
-  FILE *file = fopen("/proc/self/cgroup", "r");
+  snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+  FILE *file = fopen(path, "r");
   while (file && fgets(line, sizeof line, file)) {
     line[strcspn(line, "\n")] = 0;
     char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
     if (!group) continue;
     *group++ = 0;
-    if (!names[1]) read_groups(&found, "/sys/fs/cgroup", group, "memory.max", "memory.current");
-    if (strcmp(names + 1, "memory") == 0)
-      read_groups(&found, "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes", "memory.usage_in_bytes");
+    bool second = !names[1];
+    if (!second && strcmp(names + 1, "memory") != 0) continue;
+    snprintf(groups, sizeof groups, "%s/sys/fs/cgroup%s", root, second ? "" : "/memory");
+    read_groups(&found, groups, group, second ? "memory.max" : "memory.limit_in_bytes",
+                second ? "memory.current" : "memory.usage_in_bytes");
   }
   if (file) fclose(file);
   return found;
@@ -82,11 +102,11 @@ static int64_t address_bytes(void) {
   return kib < 0 ? 0 : kib * 1024;
 }
 
-void tool_available_read(tool_available *available) {
+void tool_available_read(tool_available *available, const char *root) {
   struct rlimit addresses;
-  limit group = find_limit();
-  *available = (tool_available){.total = read_meminfo("MemTotal"),
-                                .available = read_meminfo("MemAvailable"),
+  limit group = find_limit(root);
+  *available = (tool_available){.total = read_meminfo(root, "MemTotal"),
+                                .available = read_meminfo(root, "MemAvailable"),
                                 .group = group.n_bytes,
                                 .group_left = group.left,
                                 .addresses = -1,

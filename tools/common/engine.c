@@ -64,7 +64,7 @@ int64_t tool_engine_memory(const tool_engine_settings *settings, const char **wh
     *whose = "SEXPGPU_MEMORY allows";
     return asked < 1 ? 1 : asked < (double)(INT64_MAX / 2) ? (int64_t)asked : 0;
   }
-  tool_available_read(&available);
+  tool_available_read(&available, "");
   int64_t least = tool_available_least(&available, whose);
   return least > 0 ? least : 0;
 }

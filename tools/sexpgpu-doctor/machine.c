@@ -19,7 +19,7 @@ static const int64_t gib = INT64_C(1) << 30;
 void doctor_check_memory(doctor *d) {
   char all[32], some[32], most[32];
   tool_available found;
-  tool_available_read(&found);
+  tool_available_read(&found, "");
   int64_t total = found.total, available = found.available;
   doctor_begin(d, "memory");
   doctor_fact_number(d, "total_bytes", total);
