@@ -101,10 +101,18 @@ static uint32_t count_uses(const sx_instruction *one, uint32_t value) {
   return n;
 }
 
+static void add_to_sum(compiling *c, uint32_t sum) {
+  sx_link *link = add_link(c, c->chains->add);
+  link->at[0] = SX_GROUP_SUMS + sum;
+  link->mask[0] = -1;
+  c->step->sums |= 1u << sum;
+}
+
 static void put_result(compiling *c, uint32_t i) {
   const sx_instruction *one = &c->step->instructions[i];
   const sx_group_value *out = value_of(c, one->out);
   c->in_hand = one->out;
+  if (out->sum) add_to_sum(c, out->sum - 1);
   if (out->place != SX_PLACE_LOCAL) {
     sx_handler *packed = c->chains->types->store[out->dtype];
     add_with_operand(c, packed ? packed : c->chains->store, one->out);

@@ -63,6 +63,7 @@ typedef struct sx_chain_kernels {
   sx_handler *binary[SX_N_OPS][SX_N_FORMS];
   sx_handler *unary[SX_N_OPS];
   sx_handler *load, *spread, *store, *end; /* of 32 bits an element */
+  sx_handler *add;                         /* the accumulator to what is in memory */
   sx_handler *where[2][2];                 /* the accumulator is the condition; whether x, y are spread */
   const sx_chain_types *types;
   sx_handler *folds[SX_N_OPS]; /* SUM, REDUCEMAX, REDUCEMIN: leave the accumulator as it is */
@@ -70,6 +71,8 @@ typedef struct sx_chain_kernels {
   void (*run)(const sx_link *links, void *const *table, int64_t n);
   void (*fold_begin)(sx_op op, sx_fold *fold, int64_t n);
   float (*fold_end)(sx_op op, sx_fold *fold);
+  /* Columns `begin` to `end` - 1 of a table of 32 lanes, `room` elements apart, become their sums, in `out`. */
+  void (*fold_columns)(float *lanes, int64_t room, int64_t begin, int64_t end, float *out);
 } sx_chain_kernels;
 
 #endif

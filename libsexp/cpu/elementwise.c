@@ -8,7 +8,10 @@
 
 #include "group.h"
 
-enum { SLOT_GAP = 64 }; /* bytes between slots, so that slots do not share low address bits */
+enum {
+  SLOT_GAP = 64,    /* bytes between slots, so that slots do not share low address bits */
+  FOLD_GRAIN = 1024 /* columns */
+};
 
 static int64_t block_bytes(const sx_group *group) { return group->chains->block * 4; }
 
@@ -23,6 +26,16 @@ int64_t sx_group_scratch(const sx_group *group) {
   int64_t blocks = (int64_t)group->n_locals + group->n_pads;
   return (int64_t)group->n_slots * slot_bytes(group) + (int64_t)group->n_scalar_slots * scalar_slot_bytes(group) +
          blocks * block_bytes(group) + (int64_t)group->n_folds * sx_aligned((int64_t)sizeof(sx_fold));
+}
+
+/* Elements from one lane of a sum of columns to the next: whole blocks, and a gap. */
+static int64_t lane_room(const sx_group *group) {
+  int64_t block = group->chains->block;
+  return (group->row + block - 1) / block * block + SLOT_GAP / 4;
+}
+
+static int64_t lanes_bytes(const sx_group *group) {
+  return group->columns->n * SX_FOLD_LANES * sx_aligned(lane_room(group) * 4);
 }
 
 /* A launch: groups that do not read what another writes, their tiles one after the other. */
@@ -43,6 +56,7 @@ typedef struct working {
   int64_t first_row, n_rows;
   int64_t width, pitch; /* of a row: elements that are evaluated; from a row to the next of what is given */
   float *const *given;
+  float *lanes;             /* of the group's sums of columns */
   void *at[SX_GROUP_TABLE]; /* of the tile's first element, or row */
 } working;
 
@@ -110,6 +124,12 @@ static bool is_still(const sx_group_step *step, const sx_group_value *one) {
   return one->place == SX_PLACE_SPLAT || one->place == SX_PLACE_ROW_SPLAT || (one->scalar && !step->scalar);
 }
 
+/* Lanes of sums have room for a whole block at the end of a row. */
+static void move_sums(const sx_group_step *step, void **table, int64_t n) {
+  for (uint32_t i = 0; step->sums >> i; i++)
+    if (step->sums >> i & 1) table[SX_GROUP_SUMS + i] = (float *)table[SX_GROUP_SUMS + i] + n;
+}
+
 /* The elements from `done` to n - 1, fewer than a block. Leaves the table as it was. */
 static void run_rest(const working *w, const sx_group_step *step, void **table, int64_t done, int64_t n) {
   const sx_group *group = w->group;
@@ -123,7 +143,9 @@ static void run_rest(const working *w, const sx_group_step *step, void **table, 
     table[use->value] = pad;
     if (!use->written) memcpy(pad, from, (size_t)((n - done) * one->bytes));
   }
+  move_sums(step, table, done);
   group->chains->run(step->links, table, group->chains->block);
+  move_sums(step, table, -done);
   for (uint32_t i = 0; i < step->n_uses; i++) {
     const sx_chain_use *use = &step->uses[i];
     const sx_group_value *one = &group->values[use->value];
@@ -184,6 +206,10 @@ static void place_next_row(const working *w, const sx_group_step *step, int64_t 
   }
 }
 
+static float *lane_of(const working *w, uint32_t sum, int64_t row) {
+  return w->lanes + (sum * SX_FOLD_LANES + row % SX_FOLD_LANES) * lane_room(w->group);
+}
+
 static void run_rows(working *w, const sx_group_step *step) {
   const sx_group *group = w->group;
   const sx_chain_kernels *chains = group->chains;
@@ -193,6 +219,7 @@ static void run_rows(working *w, const sx_group_step *step) {
   place_first_row(w, step, places, table);
   for (int64_t row = 0; row < w->n_rows; row++) {
     if (row) place_next_row(w, step, row, places, table);
+    for (uint32_t i = 0; step->sums >> i; i++) table[SX_GROUP_SUMS + i] = lane_of(w, i, w->first_row + row);
     for (uint32_t i = 0; i < step->n_folds; i++)
       chains->fold_begin(step->folds[i]->op, w->at[SX_GROUP_FOLDS + i], group->row);
     run_span(w, step, table, group->row);
@@ -301,4 +328,55 @@ void sx_group_run_tile(const sx_group *group, void *const *data, void *scratch, 
   w.pitch = tile->pitch;
   w.given = tile->given;
   run_tile(&w);
+}
+
+/* ---- sums of columns ----------------------------------------------------------------------------- */
+
+typedef struct summing {
+  const sx_group *group;
+  void *const *data;
+  char *scratch; /* of all threads */
+  float *lanes;
+} summing;
+
+int64_t sx_group_columns_scratch(const sx_group *group, int n_threads) {
+  return n_threads * sx_group_scratch(group) + lanes_bytes(group);
+}
+
+/* Lanes begin to end - 1 of all sums, and so the rows that belong to them: runs of neighbours. */
+static void run_lanes(void *context, int64_t begin, int64_t end, int thread) {
+  const summing *sum = context;
+  const sx_group *group = sum->group;
+  working w;
+  begin_work(&w, group, sum->data, sum->scratch + thread * sx_group_scratch(group));
+  w.lanes = sum->lanes;
+  for (uint32_t i = 0; i < group->columns->n; i++) {
+    float *lanes = lane_of(&w, i, begin);
+    for (int64_t k = 0; k < (end - begin) * lane_room(group); k++) lanes[k] = -0.0f;
+  }
+  int64_t n_rows = group->columns->n_rows;
+  for (int64_t row = begin; row < n_rows; row += SX_FOLD_LANES) {
+    int64_t limit = row + end - begin < n_rows ? row + end - begin : n_rows;
+    run_elements(&w, row * group->row, limit * group->row);
+  }
+}
+
+static void fold_lanes(void *context, int64_t begin, int64_t end, int thread) {
+  const summing *sum = context;
+  const sx_group *group = sum->group;
+  (void)thread;
+  for (uint32_t i = 0; i < group->columns->n; i++)
+    group->chains->fold_columns(sum->lanes + i * SX_FOLD_LANES * lane_room(group), lane_room(group), begin, end,
+                                sum->data[group->columns->targets[i]]);
+}
+
+void sx_group_run_columns(const sx_group *group, void *const *data, void *scratch, sx_pool *pool) {
+  int n_threads = sx_pool_threads(pool);
+  summing sum = {.group = group, .data = data, .scratch = scratch};
+  sum.lanes = (float *)(void *)(sum.scratch + n_threads * sx_group_scratch(group));
+  int64_t shares = n_tiles(group) * group->work / SX_GROUP_GRAIN, most = n_threads > 1 ? 2 * n_threads : 1;
+  if (shares > most) shares = most;
+  if (shares > SX_FOLD_LANES) shares = SX_FOLD_LANES;
+  sx_pool_run(pool, SX_FOLD_LANES, shares > 1 ? (SX_FOLD_LANES + shares - 1) / shares : SX_FOLD_LANES, run_lanes, &sum);
+  sx_pool_run(pool, group->row, FOLD_GRAIN, fold_lanes, &sum);
 }

@@ -2,6 +2,7 @@
 #ifndef SX_CPU_ELEMENTWISE_H
 #define SX_CPU_ELEMENTWISE_H
 
+#include "columns.h"
 #include "kernel.h"
 #include "walk.h"
 
@@ -9,6 +10,12 @@ typedef struct sx_group sx_group;
 
 /* Prepares an ELEMENT task of a plan. Everything is in the arena. */
 sx_group *sx_group_new(const sx_plan *plan, const sx_task *task, const sx_kernel_set *kernels, sx_arena *arena);
+/* The same with sums of columns that are made with it. Such a group is run by sx_group_run_columns alone. */
+sx_group *sx_group_new_columns(const sx_plan *plan, const sx_task *task, const sx_columns *columns,
+                               const sx_kernel_set *kernels, sx_arena *arena);
+/* Runs it and its sums. scratch: 64-aligned, sx_group_columns_scratch bytes. */
+void sx_group_run_columns(const sx_group *group, void *const *data, void *scratch, sx_pool *pool);
+int64_t sx_group_columns_scratch(const sx_group *group, int n_threads);
 /* Bytes of scratch that each thread needs, a multiple of 64. */
 int64_t sx_group_scratch(const sx_group *group);
 /* Runs groups of which none reads or overwrites what another writes, in one launch: the threads share the work of all

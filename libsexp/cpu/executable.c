@@ -15,6 +15,7 @@
 #include "../pass/plan_parts.h"
 #include "attention.h"
 #include "canonical.h"
+#include "columns.h"
 #include "elementwise.h"
 #include "launch.h"
 #include "operand.h"
@@ -35,6 +36,7 @@ typedef struct step {
   sx_group *group;         /* ELEMENT */
   sx_group **groups;       /* ELEMENT: of one launch, the step's own the first */
   uint32_t n_groups;       /* 0: run with a step before */
+  uint32_t n_sums;         /* ELEMENT: steps that follow it, and are sums of columns that the group makes */
   sx_attending *attending; /* ATTENTION */
   sx_walk *walk;           /* COPY */
   uint32_t source, target; /* buffers: COPY reads, NODE and COPY write */
@@ -45,6 +47,7 @@ struct sx_executable {
   const sx_plan *plan;
   step *steps;
   size_t n_steps;
+  uint32_t *n_readings;          /* per buffer */
   void **data;                   /* per buffer */
   void *memory;                  /* as allocated: constants, then the block where it is not shared */
   const sx_workspace *workspace; /* NULL: the block is its own */
@@ -89,6 +92,20 @@ static bool prepare_node(sx_executable *e, step *s, sx_id id, int64_t draw_seed,
   return sx_draw_key(e->plan->graph, id, draw_seed, &s->call.stream_key);
 }
 
+static void prepare_group(sx_executable *e, step *s, const sx_task *task, sx_arena *arena) {
+  sx_columns columns = {0};
+  if (e->cpu.kernels->simd != SX_SIMD_REFERENCE)
+    columns = sx_columns_of(e->plan, (uint32_t)(task - e->plan->tasks.items), e->n_readings);
+  s->n_sums = columns.n;
+  if (!columns.n) {
+    s->group = sx_group_new(e->plan, task, e->cpu.kernels, arena);
+    return;
+  }
+  sx_columns *kept = SX_NEW(arena, sx_columns);
+  *kept = columns;
+  s->group = sx_group_new_columns(e->plan, task, kept, e->cpu.kernels, arena);
+}
+
 static bool prepare_step(sx_executable *e, step *s, const sx_task *task, int64_t draw_seed, sx_arena *arena) {
   s->kind = task->kind;
   s->node = task->nodes[0];
@@ -105,7 +122,7 @@ static bool prepare_step(sx_executable *e, step *s, const sx_task *task, int64_t
   }
   bool alone = task->n_nodes == 1 && e->cpu.kernels->simd == SX_SIMD_REFERENCE;
   if (task->kind == SX_TASK_NODE || alone) return prepare_node(e, s, task->nodes[0], draw_seed, arena);
-  s->group = sx_group_new(e->plan, task, e->cpu.kernels, arena);
+  prepare_group(e, s, task, arena);
   return true;
 }
 
@@ -115,17 +132,29 @@ static int64_t scratch_bytes(const sx_executable *e, int n_threads) {
     const step *s = &e->steps[i];
     int64_t bytes = 0;
     if (s->kind == SX_TASK_NODE) bytes = sx_kernel_scratch(e->cpu.kernels, e->plan->graph, s->node, n_threads);
-    if (s->kind == SX_TASK_ELEMENT) bytes = sx_group_scratch(s->group) * n_threads;
+    if (s->kind == SX_TASK_ELEMENT)
+      bytes = s->n_sums ? sx_group_columns_scratch(s->group, n_threads) : sx_group_scratch(s->group) * n_threads;
     if (s->kind == SX_TASK_ATTENTION) bytes = sx_attending_scratch(s->attending) * n_threads;
     if (bytes > most) most = bytes;
   }
   return sx_aligned(most);
 }
 
+/* A group with sums of columns goes alone: what would be its launch ends before it. */
+static void part_sums(const sx_executable *e, uint32_t *counts) {
+  for (size_t i = 0; i < e->n_steps; i++)
+    for (uint32_t k = 1; k < counts[i]; k++) {
+      if (!e->steps[i + k].n_sums) continue;
+      counts[i + k] = counts[i] - k;
+      counts[i] = k;
+    }
+}
+
 /* At the reference level, where some groups are single nodes, each goes alone. */
 static void join_launches(sx_executable *e, sx_arena *arena) {
   uint32_t *counts = sx_launches(e->plan, arena);
   for (size_t i = 0; i < e->n_steps && e->cpu.kernels->simd == SX_SIMD_REFERENCE; i++) counts[i] = 1;
+  part_sums(e, counts);
   for (size_t i = 0; i < e->n_steps; i++) {
     step *s = &e->steps[i];
     if (s->kind != SX_TASK_ELEMENT) continue;
@@ -223,6 +252,7 @@ static sx_executable *prepare(const sx_cpu *cpu, const sx_plan *plan, int64_t dr
   e->cpu = *cpu;
   e->plan = plan;
   e->n_steps = plan->tasks.n;
+  e->n_readings = sx_count_readings(plan, arena);
   e->steps = SX_NEW_N(arena, step, e->n_steps);
   e->data = SX_NEW_N(arena, void *, plan->buffers.n);
   for (size_t i = 0; i < e->n_steps; i++)
@@ -300,7 +330,10 @@ static void run_node(const sx_executable *e, step *s) {
 static void run_step(const sx_executable *e, step *s) {
   switch (s->kind) {
     case SX_TASK_ELEMENT:
-      if (s->n_groups) sx_group_run(s->groups, s->n_groups, e->data, e->scratch, e->cpu.pool);
+      if (s->n_sums)
+        sx_group_run_columns(s->group, e->data, e->scratch, e->cpu.pool);
+      else if (s->n_groups)
+        sx_group_run(s->groups, s->n_groups, e->data, e->scratch, e->cpu.pool);
       break;
     case SX_TASK_COPY:
       sx_walk_copy(s->walk, e->data[s->source], e->data[s->target], e->cpu.pool);
@@ -340,6 +373,7 @@ static size_t run_steps(sx_executable *e, sx_stopped *why) {
   atomic_store_explicit(&e->fault.at, INT64_MAX, memory_order_relaxed);
   for (size_t i = 0; i < e->n_steps; i++) {
     run_step(e, &e->steps[i]);
+    i += e->steps[i].n_sums;
     int64_t at = atomic_load_explicit(&e->fault.at, memory_order_relaxed);
     if (at == INT64_MAX) continue;
     explain(e->plan, &e->steps[i], at, why);

@@ -11,6 +11,7 @@
 
 #include "../pass/plan_parts.h"
 #include "chain.h"
+#include "columns.h"
 #include "elementwise.h"
 
 typedef enum sx_place {
@@ -35,6 +36,7 @@ typedef struct sx_group_value {
   bool scalar;          /* one a row */
   bool called;          /* a call uses it */
   bool stored;          /* written to its buffer */
+  uint32_t sum;         /* 1 + the sum of columns that takes it; 0: none */
   uint32_t given;       /* 1 + its place in sx_group_tile.given; 0: none */
   uint32_t first, last; /* steps that use it */
 } sx_group_value;
@@ -62,6 +64,7 @@ typedef struct sx_group_step {
   sx_chain_use *uses;
   const sx_instruction **folds; /* its reductions */
   uint32_t n_uses, n_locals, n_folds;
+  uint32_t sums; /* a bit for each sum of columns that takes a value of the step */
 } sx_group_step;
 
 struct sx_group {
@@ -75,6 +78,7 @@ struct sx_group {
   uint32_t n_steps, n_slots, n_scalar_slots, n_locals, n_pads, n_folds;
   int64_t row;                            /* elements of a row; 0: no rows */
   int64_t n, piece, tile, tiles_in_piece; /* elements */
+  const sx_columns *columns;              /* sums that are made with it; NULL: none */
   int64_t work;                           /* of a tile, in simple operations; at least 1 */
   bool tiled;                             /* run by sx_group_run_tile */
 };
@@ -89,7 +93,8 @@ enum {
   SX_GROUP_VALUES = SX_GROUP_NODES * 4,
   SX_GROUP_LOCALS = SX_GROUP_VALUES,
   SX_GROUP_FOLDS = SX_GROUP_LOCALS + SX_GROUP_NODES + 2, /* two for operands that are unpacked on the way */
-  SX_GROUP_TABLE = SX_GROUP_FOLDS + SX_GROUP_NODES
+  SX_GROUP_SUMS = SX_GROUP_FOLDS + SX_GROUP_NODES,
+  SX_GROUP_TABLE = SX_GROUP_SUMS + SX_COLUMNS_MOST
 };
 
 /* Whether the operation can be part of a chain. */

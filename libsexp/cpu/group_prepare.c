@@ -249,7 +249,7 @@ static void cut_rows(sx_group *group) {
 
 /* Whether an input looks the same in every tile: it repeats after `period`, and tiles are whole periods. */
 static bool is_fixed(const sx_group *group, const sx_group_value *one) {
-  if (one->place != SX_PLACE_READ || one->scalar || group->tiled) return false;
+  if (one->place != SX_PLACE_READ || one->scalar || group->columns || group->tiled) return false;
   if (sx_walk_is_splat(&one->walk)) return true;
   if (one->walk.strides[0] != 0) return false;
   int64_t period = one->walk.n / one->walk.dims[0];
@@ -355,6 +355,7 @@ typedef struct tile_cut {
   const sx_id *given;
   uint32_t n_given;
   int64_t n_rows; /* of a tile; 0: the group cuts its own */
+  const sx_columns *columns;
 } tile_cut;
 
 static void add_values(preparing *p, const tile_cut *tiling) {
@@ -365,6 +366,11 @@ static void add_values(preparing *p, const tile_cut *tiling) {
     int64_t n = sx_node_elements(sx_node_at(p->plan->graph, task->nodes[i]));
     add_value(p, task->nodes[i], is_scalar(p, n), false);
     group->values[group->n_values - 1].stored = task->stored[i];
+  }
+  for (uint32_t i = 0; tiling->columns && i < tiling->columns->n; i++) {
+    sx_group_value *one = &group->values[find_value(group, tiling->columns->summed[i])];
+    one->stored = tiling->columns->read[i];
+    one->sum = i + 1;
   }
   for (uint32_t i = 0; i < tiling->n_given; i++) group->values[find_value(group, tiling->given[i])].given = i + 1;
 }
@@ -386,6 +392,7 @@ static sx_group *new_group(const sx_plan *plan, const sx_task *task, const tile_
   group->chains = kernels->chains;
   group->row = task->row;
   group->tiled = tiling->n_rows > 0;
+  group->columns = tiling->columns;
   group->n = count_elements(&p);
   group->values = SX_NEW_N(arena, sx_group_value, task->n_nodes * 4);
   group->instructions = SX_NEW_N(arena, sx_instruction, task->n_nodes);
@@ -393,7 +400,7 @@ static sx_group *new_group(const sx_plan *plan, const sx_task *task, const tile_
   add_values(&p, tiling);
   for (uint32_t i = 0; i < task->n_nodes; i++) add_instruction(&p, task->nodes[i]);
   make_steps(&p);
-  if (!group->row) group->row = find_row(group);
+  if (!group->row) group->row = group->columns ? group->columns->row : find_row(group);
   place_values(&p);
   cut(group, tiling);
   for (uint32_t i = 0; i < group->n_values; i++) {
@@ -414,5 +421,10 @@ sx_group *sx_group_new(const sx_plan *plan, const sx_task *task, const sx_kernel
 
 sx_group *sx_group_new_tiled(const sx_plan *plan, const sx_task *task, const sx_id *given, uint32_t n_given,
                              int64_t n_rows, const sx_kernel_set *kernels, sx_arena *arena) {
-  return new_group(plan, task, &(tile_cut){given, n_given, n_rows}, kernels, arena);
+  return new_group(plan, task, &(tile_cut){.given = given, .n_given = n_given, .n_rows = n_rows}, kernels, arena);
+}
+
+sx_group *sx_group_new_columns(const sx_plan *plan, const sx_task *task, const sx_columns *columns,
+                               const sx_kernel_set *kernels, sx_arena *arena) {
+  return new_group(plan, task, &(tile_cut){.columns = columns}, kernels, arena);
 }

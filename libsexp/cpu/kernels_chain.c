@@ -144,6 +144,15 @@ HANDLER(load_spread) {
   NEXT;
 }
 
+#define ADD_TO(n, m)                                               \
+  store(m + n * SX_LANES, (lanes)(load(m + n * SX_LANES) + r##n)); \
+  IN_ORDER;
+HANDLER(add_to_memory) {
+  float *m = operand(at, k, table, 0);
+  EACH(ADD_TO, m)
+  NEXT;
+}
+
 HANDLER(store_vector) {
   float *m = operand(at, k, table, 0);
   EACH(PUT, m)
@@ -297,6 +306,18 @@ FOLD(sum, SX_OP_SUM)
 FOLD(max, SX_OP_REDUCEMAX)
 FOLD(min, SX_OP_REDUCEMIN)
 
+static void fold_columns(float *table, int64_t room, int64_t begin, int64_t end, float *out) {
+  for (int h = SX_FOLD_LANES / 2; h > 0; h /= 2)
+    for (int j = 0; j < h; j++) {
+      float *to = table + j * room;
+      const float *from = table + (j + h) * room;
+      int64_t k = begin;
+      for (; k + SX_LANES <= end; k += SX_LANES) store(to + k, (lanes)(load(to + k) + load(from + k)));
+      for (; k < end; k++) to[k] += from[k];
+    }
+  memcpy(out + begin, table + begin, (size_t)(end - begin) * 4);
+}
+
 /* ---- the table ----------------------------------------------------------------------------------- */
 
 extern const sx_chain_kernels SX_AT_LEVEL(sx_chain_kernels);
@@ -337,6 +358,7 @@ const sx_chain_kernels SX_AT_LEVEL(sx_chain_kernels) = {
     .load = (sx_handler *)load_vector,
     .spread = (sx_handler *)load_spread,
     .store = (sx_handler *)store_vector,
+    .add = (sx_handler *)add_to_memory,
     .end = (sx_handler *)end,
     .where = {{(sx_handler *)where_vv, (sx_handler *)where_vs}, {(sx_handler *)where_sv, (sx_handler *)where_ss}},
     .types = &SX_AT_LEVEL(sx_chain_types),
@@ -346,4 +368,5 @@ const sx_chain_kernels SX_AT_LEVEL(sx_chain_kernels) = {
     .run = run,
     .fold_begin = fold_begin,
     .fold_end = fold_end,
+    .fold_columns = fold_columns,
 };

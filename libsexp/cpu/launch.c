@@ -23,7 +23,7 @@ static bool has_name(const sx_buffer *buffer) {
   return buffer->kind == SX_BUFFER_EXTERNAL || buffer->kind == SX_BUFFER_OUTPUT;
 }
 
-static bool overlap(const sx_plan *plan, uint32_t a, uint32_t b) {
+bool sx_buffers_overlap(const sx_plan *plan, uint32_t a, uint32_t b) {
   const sx_buffer *x = &plan->buffers.items[a], *y = &plan->buffers.items[b];
   if (a == b) return true;
   if (has_name(x) && has_name(y)) return !strcmp(x->name, y->name);
@@ -33,7 +33,7 @@ static bool overlap(const sx_plan *plan, uint32_t a, uint32_t b) {
 
 static bool any_overlap(const sx_plan *plan, const buffers *all, size_t n, uint32_t one) {
   for (size_t i = 0; i < n; i++)
-    if (overlap(plan, all->items[i], one)) return true;
+    if (sx_buffers_overlap(plan, all->items[i], one)) return true;
   return false;
 }
 

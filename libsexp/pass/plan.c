@@ -202,6 +202,7 @@ sx_plan *sx_plan_make(const sx_graph *graph, const sx_plan_options *options, sx_
   sx_planning planning = {.plan = plan, .graph = graph, .options = options, .arena = arena};
   making m = {.p = &planning, .plan = plan};
   plan->graph = graph;
+  plan->columns = options->columns;
   plan->views = SX_NEW_N(arena, sx_view, n);
   planning.roles = SX_NEW_N(arena, uint8_t, n);
   planning.roots = SX_NEW_N(arena, sx_id, n);

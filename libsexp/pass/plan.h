@@ -60,7 +60,8 @@ typedef struct sx_plan {
   const sx_graph *graph;
   SX_VEC(sx_task) tasks;
   SX_VEC(sx_buffer) buffers;
-  sx_view *views;      /* per node; buffer UINT32_MAX: never materialized (inside a group) */
+  sx_view *views; /* per node; buffer UINT32_MAX: never materialized (inside a group) */
+  bool columns;   /* who executes need not store what only a sum of columns, the next task, reads (cpu/columns.c) */
   int64_t block_bytes; /* of the temporaries */
   int64_t sum_bytes;   /* of all temporaries, without reuse */
   int64_t bound_bytes; /* largest total alive at one task: a lower bound of block_bytes */
@@ -75,6 +76,7 @@ typedef struct sx_plan_options {
   /* Products may be laid out as their transpositions (layout.c): who executes writes them by their views. */
   bool layout;
   bool wait;      /* groups may wait for the group that reads them (wait.c) */
+  bool columns;   /* what only a sum of columns reads may be left unstored: see the plan */
   bool attention; /* ATTENTION tasks, which not every executor has; only with `fuse` */
 } sx_plan_options;
 

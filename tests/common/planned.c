@@ -49,7 +49,7 @@ sx_plan *planned_plan(planned *p, bool fuse, bool reuse) {
 }
 
 sx_plan *planned_engine_plan(planned *p, bool fuse, bool reuse) {
-  const sx_plan_options options = {.fuse = fuse, .reuse = reuse, .layout = fuse, .wait = fuse};
+  const sx_plan_options options = {.fuse = fuse, .reuse = reuse, .layout = fuse, .wait = fuse, .columns = fuse};
   return sx_plan_make(p->graph, &options, &p->arena);
 }
 

@@ -245,6 +245,30 @@ static void columns_of_every_width(void **state) {
   }
 }
 
+/* Sums of columns that are made with their group: of what is stored and of what is not, beside reductions of rows, of
+ * fewer rows than lanes, and of rows that blocks do not divide. */
+static void columns_of_what_a_group_computes(void **state) {
+  (void)state;
+  static const int sizes[][3] = {{1, 8, 128},    {3, 11, 130},   {1, 64, 300},
+                                 {2, 100, 1000}, {2, 2048, 129}, {1, 4097, 128}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    int a = sizes[i][0], b = sizes[i][1], c = sizes[i][2];
+    char text[4096], wide[32];
+    snprintf(wide, sizeof wide, "[%d %d %d]", a, b, c);
+    snprintf(text, sizeof text,
+             "graph \"g\"\n%%0 = param {path \"x\"} : f32 %s\n%%1 = param {path \"b\"} : f32 [%d]\n"
+             "%%2 = broadcast %%1 : f32 %s\n%%3 = abs %%0 : f32 %s\n%%4 = const {value 100.0} : f32 %s\n"
+             "%%5 = lt %%3 %%4 : bool %s\n%%6 = const {value -0.0} : f32 %s\n%%7 = where %%5 %%0 %%6 : f32 %s\n"
+             "%%8 = add %%7 %%2 : f32 %s\n%%9 = sum %%7 {axes [0 1]} : f32 [%d]\n"
+             "%%10 = sum %%8 {axes [0 1]} : f32 [%d]\n%%11 = sum %%7 {axes [2]} : f32 [%d %d]\n"
+             "%%12 = reshape %%11 : f32 [%d %d 1]\n%%13 = broadcast %%12 : f32 %s\n%%14 = sub %%8 %%13 : f32 %s\n"
+             "%%15 = mul %%14 %%7 : f32 %s\n%%16 = sum %%15 {axes [0 1]} : f32 [%d]\n"
+             "output \"a\" %%9\noutput \"b\" %%10\noutput \"c\" %%16\noutput \"d\" %%14\n",
+             wide, c, wide, wide, wide, wide, wide, wide, wide, c, c, a, b, a, b, wide, wide, wide, c);
+    check_text(text);
+  }
+}
+
 static void long_groups_and_many_tiles(void **state) {
   (void)state;
   check_text(
@@ -673,6 +697,7 @@ int main(void) {
       cmocka_unit_test(broadcasts_of_every_kind),
       cmocka_unit_test(rows_of_every_length),
       cmocka_unit_test(columns_of_every_width),
+      cmocka_unit_test(columns_of_what_a_group_computes),
       cmocka_unit_test(long_groups_and_many_tiles),
       cmocka_unit_test(chains_of_every_dtype),
       cmocka_unit_test(copies_of_views),

@@ -163,6 +163,25 @@ static void groups_run_by_ranges(void **state) {
       if (sx_simd_available(simd)) check_ranges(ranged[i], simd);
 }
 
+/* A gradient of a bias and one of a scale; what only the second reads is not stored. */
+static void sums_of_columns_join_their_group(void **state) {
+  (void)state;
+  planned *p = planned_text(
+      "graph \"g\"\n%0 = param {path \"x\"} : f32 [40 200]\n%1 = exp %0 : f32 [40 200]\n"
+      "%2 = mul %1 %0 : f32 [40 200]\n%3 = sum %1 {axes [0]} : f32 [200]\n%4 = sum %2 {axes [0]} : f32 [200]\n"
+      "output \"y\" %1\noutput \"b\" %3\noutput \"g\" %4\n");
+  const sx_plan *plan = planned_engine_plan(p, true, true);
+  sx_columns columns = sx_columns_of(plan, 0, sx_count_readings(plan, &p->arena));
+  assert_int_equal(plan->tasks.n, 3);
+  assert_int_equal(columns.n, 2);
+  assert_int_equal(columns.n_rows, 40);
+  assert_int_equal(columns.row, 200);
+  for (uint32_t i = 0; i < 2; i++) assert_int_equal(columns.read[i], columns.summed[i] == 1);
+  const sx_plan *plain = planned_plan(p, true, true);
+  assert_int_equal(sx_columns_of(plain, 0, sx_count_readings(plain, &p->arena)).n, 0);
+  planned_free(p);
+}
+
 /* Short floats, integers and bools do not end a chain. */
 static void a_mixed_group_is_one_step(void **state) {
   (void)state;
@@ -182,9 +201,13 @@ static void a_mixed_group_is_one_step(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(updates_are_one_launch),     cmocka_unit_test(who_reads_waits),
-      cmocka_unit_test(an_output_may_be_its_input), cmocka_unit_test(tasks_of_a_launch_are_apart),
-      cmocka_unit_test(groups_run_by_ranges),       cmocka_unit_test(a_mixed_group_is_one_step),
+      cmocka_unit_test(updates_are_one_launch),
+      cmocka_unit_test(who_reads_waits),
+      cmocka_unit_test(an_output_may_be_its_input),
+      cmocka_unit_test(tasks_of_a_launch_are_apart),
+      cmocka_unit_test(groups_run_by_ranges),
+      cmocka_unit_test(a_mixed_group_is_one_step),
+      cmocka_unit_test(sums_of_columns_join_their_group),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

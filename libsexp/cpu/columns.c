@@ -1,0 +1,102 @@
+/* Sums of columns beside the group that computes what they sum: gradients of biases and of normalizations' scales.
+ *
+ *   t: element [R L]  %8 = mul ... -> b4     t + 1: node  %9 = sum %8 {axes [0]}   [L]
+ *   becomes: the group adds each row of %8, while it is in registers, to one of 32 lanes of a table; the lanes are
+ *   folded at the end. Where nothing else reads %8, it is not stored.
+ *
+ * The order of a sum (numerics 1) has lane j take rows j, j + 32, ... of a chunk of 4096 rows in turn. So threads share
+ * lanes, not ranges of rows, and only one chunk is taken here. Which tasks go together follows from the plan; the plan
+ * asks for it (sx_plan_options.columns), since what is not stored cannot be observed. */
+#include "columns.h"
+
+#include "../pass/plan_parts.h"
+#include "launch.h"
+
+enum { CHUNK = 4096, SHORTEST_ROW = 128 };
+
+/* By nodes of the graph, whatever tasks they are in; a view reads nothing. */
+uint32_t *sx_count_readings(const sx_plan *plan, sx_arena *arena) {
+  const sx_graph *graph = plan->graph;
+  uint32_t *counts = SX_NEW_N(arena, uint32_t, plan->buffers.n);
+  for (sx_id id = 0; id < graph->nodes.n; id++) {
+    const sx_node *node = sx_node_at(graph, id);
+    for (uint32_t k = 0; k < node->n_inputs; k++) {
+      uint32_t buffer = plan->views[node->inputs[k]].buffer;
+      if (buffer != UINT32_MAX && buffer != plan->views[id].buffer) counts[buffer]++;
+    }
+  }
+  for (size_t i = 0; i < graph->outputs.n; i++) {
+    uint32_t buffer = plan->views[graph->outputs.items[i].node].buffer;
+    if (buffer != UINT32_MAX) counts[buffer]++;
+  }
+  return counts;
+}
+
+/* Elements that stay of a reduction over the leading axes; 0: it is none. */
+static int64_t kept_row(const sx_graph *graph, const sx_node *sum) {
+  const sx_node *from = sx_node_at(graph, sum->inputs[0]);
+  int64_t row = 1;
+  if (sum->op != SX_OP_SUM || sum->dtype != SX_F32 || from->dtype != SX_F32) return 0;
+  for (uint32_t k = 0; k < sum->n_ints; k++)
+    if (sum->ints[k] >= (int64_t)sum->n_ints) return 0;
+  for (int axis = (int)sum->n_ints; axis < from->rank; axis++) row *= from->dims[axis];
+  return row;
+}
+
+/* The node of the group that lies as the sum reads it; SX_NO_NODE: there is none. */
+static sx_id summed_node(const sx_plan *plan, const sx_task *task, sx_id input) {
+  const sx_node *from = sx_node_at(plan->graph, input);
+  const sx_view *view = &plan->views[input];
+  if (!sx_view_is_contiguous(view, from) || view->offset) return SX_NO_NODE;
+  for (uint32_t i = 0; i < task->n_nodes; i++) {
+    const sx_node *node = sx_node_at(plan->graph, task->nodes[i]);
+    if (!task->stored[i] || plan->views[task->nodes[i]].buffer != view->buffer) continue;
+    bool fits = sx_node_elements(node) == sx_node_elements(from) && !sx_reduced_row(plan->graph, task->nodes[i]);
+    sx_dtype dtype = sx_node_at(plan->graph, node->inputs[node->op == SX_OP_WHERE])->dtype;
+    return fits && sx_chain_can(node->op, dtype, node->dtype) ? task->nodes[i] : SX_NO_NODE;
+  }
+  return SX_NO_NODE;
+}
+
+/* Whether the group could write the sum when it runs: the memory may be in use then. */
+static bool is_free(const sx_plan *plan, const sx_task *task, uint32_t target) {
+  for (uint32_t i = 0; i < task->n_nodes; i++) {
+    const sx_node *node = sx_node_at(plan->graph, task->nodes[i]);
+    if (task->stored[i] && sx_buffers_overlap(plan, plan->views[task->nodes[i]].buffer, target)) return false;
+    for (uint32_t k = 0; k < node->n_inputs; k++) {
+      uint32_t buffer = plan->views[node->inputs[k]].buffer;
+      if (buffer != UINT32_MAX && sx_buffers_overlap(plan, buffer, target)) return false;
+    }
+  }
+  return true;
+}
+
+static bool add_sum(const sx_plan *plan, sx_columns *columns, const sx_task *group, const sx_task *task,
+                    const uint32_t *n_readings) {
+  if (task->kind != SX_TASK_NODE || columns->n == SX_COLUMNS_MOST) return false;
+  const sx_node *sum = sx_node_at(plan->graph, task->nodes[0]);
+  int64_t row = kept_row(plan->graph, sum);
+  if (row < SHORTEST_ROW || row > SX_ROW_MOST || (group->row && group->row != row)) return false;
+  sx_id summed = summed_node(plan, group, sum->inputs[0]);
+  if (summed == SX_NO_NODE || (columns->n && columns->row != row)) return false;
+  int64_t n_rows = sx_node_elements(sx_node_at(plan->graph, summed)) / row;
+  uint32_t buffer = plan->views[summed].buffer, target = plan->views[task->nodes[0]].buffer;
+  if (n_rows < SX_ROWS_FEWEST || n_rows > CHUNK || !is_free(plan, group, target)) return false;
+  for (uint32_t i = 0; i < columns->n; i++)
+    if (columns->summed[i] == summed || (columns->n_rows != n_rows)) return false;
+  columns->row = row;
+  columns->n_rows = n_rows;
+  columns->summed[columns->n] = summed;
+  columns->targets[columns->n] = target;
+  columns->read[columns->n++] = n_readings[buffer] > 1 || plan->buffers.items[buffer].kind != SX_BUFFER_TEMPORARY;
+  return true;
+}
+
+sx_columns sx_columns_of(const sx_plan *plan, uint32_t task, const uint32_t *n_readings) {
+  sx_columns columns = {0};
+  const sx_task *group = &plan->tasks.items[task];
+  if (!plan->columns || group->kind != SX_TASK_ELEMENT) return columns;
+  for (uint32_t t = task + 1; t < plan->tasks.n; t++)
+    if (!add_sum(plan, &columns, group, &plan->tasks.items[t], n_readings)) break;
+  return columns;
+}
