@@ -215,28 +215,25 @@ typedef int32_t keys __attribute__((vector_size(16), aligned(4), may_alias));
 enum { QUADS = SX_FOLD_LANES / 4 };
 
 /* The lanes as a tree. Those that no element came to hold the neutral value, which changes nothing. */
-static float fold_sums(float *x) {
-  for (int j = 0; j < 16; j++) x[j] += x[j + 16];
-  for (int j = 0; j < 8; j++) x[j] += x[j + 8];
-  for (int j = 0; j < 4; j++) x[j] += x[j + 4];
-  x[0] += x[2];
-  x[1] += x[3];
-  return x[0] + x[1];
+static float fold_sums(const float *x) {
+  quad sums[QUADS];
+  SX_UNROLL for (int i = 0; i < QUADS; i++) sums[i] = *(const quad *)(x + 4 * i);
+  SX_UNROLL for (int h = QUADS / 2; h > 0; h /= 2) SX_UNROLL for (int i = 0; i < h; i++) sums[i] += sums[i + h];
+  return (sums[0][0] + sums[0][2]) + (sums[0][1] + sums[0][3]);
 }
 
-_Static_assert(SX_FOLD_LANES == 32, "fold_sums halves 32 lanes");
-
 static float fold_keys(sx_op op, const sx_fold *fold) {
-  ints all = (ints)load(fold->lanes), met = (ints)load((const float *)fold->nans);
-  SX_UNROLL for (int v = 1; v < FOLD_VECTORS; v++) all = larger(all, (ints)load(fold->lanes + v * SX_LANES));
-  int32_t most = INT32_MIN, nans = 0;
-  for (int j = 0; j < SX_LANES; j++) {
-    most = all[j] > most ? all[j] : most;
-    nans |= met[j];
+  keys most = *(const keys *)(const void *)fold->lanes, nans = *(const keys *)fold->nans;
+  SX_UNROLL for (int i = 1; i < QUADS; i++) {
+    keys key = *(const keys *)(const void *)(fold->lanes + 4 * i), more = key > most;
+    most = (more & key) | (~more & most);
+    nans |= *(const keys *)(fold->nans + 4 * i);
   }
-  if (nans) return sx_from_bits_f32(SX_NAN_F32);
-  if (op == SX_OP_REDUCEMIN) most = ~most;
-  return sx_from_bits_f32((uint32_t)most ^ ((uint32_t)(most >> 31) & INT32_MAX));
+  int32_t first = most[0] > most[1] ? most[0] : most[1], last = most[2] > most[3] ? most[2] : most[3];
+  int32_t key = first > last ? first : last;
+  if (nans[0] | nans[1] | nans[2] | nans[3]) return sx_from_bits_f32(SX_NAN_F32);
+  if (op == SX_OP_REDUCEMIN) key = ~key;
+  return sx_from_bits_f32((uint32_t)key ^ ((uint32_t)(key >> 31) & INT32_MAX));
 }
 
 static void end_chunk(sx_fold *fold) {
