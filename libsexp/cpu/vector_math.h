@@ -73,7 +73,7 @@ SX_INLINE sx_doubles sx_exp2_split(sx_doubles x, sx_doubles *scale) {
 SX_INLINE sx_floats sx_round_positive(sx_halves value, uint32_t reach, sx_doubt *doubt) {
   sx_floats y = sx_round_doubting(value, reach, doubt);
   sx_words normal = ((sx_words)y - sx_words_spread(1)) & sx_words_spread(0xff800000u);
-  doubt->least = sx_smaller(doubt->least, normal);
+  sx_expect_nonzero(doubt, normal);
   return y;
 }
 
@@ -176,7 +176,7 @@ static const sx_log_base sx_base_2 = {1.0, sx_log_binary, sx_log_binary_terms};
 
 SX_INLINE sx_log_parts sx_log_split_at(sx_doubles u, const sx_log_base *base) {
   sx_longs half = sx_longs_spread((int64_t)1 << 47), one = sx_longs_spread((int64_t)1023 << 52);
-  sx_longs shifted = (sx_longs)u + half, place = (sx_longs)((__m512i)_mm512_srli_epi64((__m512i)shifted, 48));
+  sx_longs shifted = (sx_longs)u + half, place = shifted >> 48;
   sx_doubles m = (sx_doubles)((shifted & sx_longs_spread(((int64_t)1 << 52) - 1)) + (one - half));
   sx_doubles k = (sx_doubles)_mm512_getexp_pd((__m512d)shifted);
   return (sx_log_parts){sx_fused(k, sx_doubles_spread(base->ln2), (sx_doubles)sx_entry(base->logs, place)),
@@ -201,7 +201,7 @@ static const sx_log_base sx_base_2 = {1.0, NULL, sx_log_binary_terms};
 SX_INLINE sx_log_parts sx_log_split_at(sx_doubles u, const sx_log_base *base) {
   sx_longs bits = (sx_longs)u + sx_longs_spread((int64_t)(0x3ff00000 - 0x3fe6a09e) << 32);
   sx_longs m = (bits & sx_longs_spread(((int64_t)1 << 52) - 1)) + sx_longs_spread((int64_t)0x3fe6a09e << 32);
-  sx_longs exponent = (sx_longs)_mm256_srli_epi64((__m256i)bits, 52) | sx_longs_spread((int64_t)0x43300000 << 32);
+  sx_longs exponent = (sx_longs)((sx_bits)bits >> 52) | sx_longs_spread((int64_t)0x43300000 << 32);
   sx_doubles k = (sx_doubles)exponent - sx_doubles_spread(0x1p52 + 1023.0);
   return (sx_log_parts){k * sx_doubles_spread(base->ln2), (sx_doubles)m - sx_doubles_spread(1.0)};
 }
@@ -233,7 +233,7 @@ SX_INLINE sx_floats sx_registers_log2(sx_floats x, sx_doubt *doubt) {
 /* 1 + x, which is rounded where x is small: there x itself is f. */
 SX_INLINE sx_doubles sx_log1p_of(sx_doubles x) {
   sx_log_parts parts = sx_log_split_at(x + sx_doubles_spread(1.0), &sx_base_e);
-  sx_longs small = ((sx_longs)x & INT64_MAX) < sx_longs_spread((int64_t)0x3f900000 << 32);
+  sx_longs small = (sx_doubles)((sx_longs)x & INT64_MAX) < sx_doubles_spread(0x1p-6);
   parts.f = (sx_doubles)((small & (sx_longs)x) | (~small & (sx_longs)parts.f));
   return sx_log_join(parts, &sx_base_e);
 }
@@ -247,7 +247,7 @@ SX_INLINE sx_floats sx_registers_log1p(sx_floats x, sx_doubt *doubt) {
   return sx_signed_as(sx_round_doubting(value, 1u << 12, doubt), x);
 }
 
-/* ---- sin, cos ------------------------------------------------------------------------------------ */
+/* ---- sin, cos, tan ------------------------------------------------------------------------------- */
 
 /* Of r = x - n pi/2: base + base r^2 P(r^2), base r and P of the sine for even n, 1 and P of the cosine for odd. */
 static const double sx_sine_terms[5][2] = {{-0x1.5555555552e37p-3, -0x1.fffffffff0216p-2},
@@ -260,8 +260,14 @@ static const double sx_sine_terms[5][2] = {{-0x1.5555555552e37p-3, -0x1.ffffffff
 SX_INLINE sx_longs sx_quarters_of(sx_doubles x, sx_doubles *r) {
   sx_doubles round = sx_doubles_spread(SX_ROUND_F64);
   sx_doubles shifted = sx_fused(x, sx_doubles_spread(0x1.45f306dc9c883p-1), round), n = shifted - round;
+#if SX_VECTOR_FUSED
   *r = sx_fused(n, sx_doubles_spread(-0x1.921fb54442d18p+0), x);
   *r = sx_fused(n, sx_doubles_spread(-0x1.1a62633145c07p-54), *r);
+#else /* by parts of 33 bits, which leave 20 for n */
+  *r = x - n * sx_doubles_spread(0x1.921fb54400000p+0);
+  *r = *r - n * sx_doubles_spread(0x1.0b4611a600000p-34);
+  *r = *r - n * sx_doubles_spread(0x1.3198a2e037073p-69);
+#endif
   return (sx_longs)shifted;
 }
 
@@ -287,9 +293,10 @@ SX_INLINE sx_doubles sx_tangent_of(sx_doubles x) {
   return sx_sine_from(quarter, r) / sx_sine_from(quarter + sx_longs_spread(1), r);
 }
 
-enum { SX_TURNS_MOST = 0x4c000000 }; /* the bits of 2^25: beyond, n pi/2 loses what r needs */
+/* The bits of the |x| from which on n pi/2 loses what r needs. */
+enum { SX_TURNS_MOST = SX_VECTOR_FUSED ? 0x4c000000 : 0x49000000 };
 
-/* Doubts |x| of 2^25 and more. A zero is its own sine and tangent. */
+/* Doubts |x| of 2^25 (2^19) and more. A zero is its own sine and tangent. */
 SX_INLINE sx_floats sx_round_turned(sx_floats x, sx_halves value, uint32_t reach, sx_doubt *doubt) {
   sx_ints size = (sx_ints)x & INT32_MAX, zero = size == 0;
   sx_expect_less(doubt, size, sx_ints_spread(SX_TURNS_MOST));
@@ -413,11 +420,15 @@ SX_INLINE sx_floats sx_registers_erf(sx_floats x, sx_doubt *doubt) {
     }                                                                 \
     return !sx_any_zero(doubt.least);                                 \
   }
+#if SX_VECTOR_TABLES
 SX_TRY_FUNCTION(exp_in_pairs, sx_pair_exp)
 SX_TRY_FUNCTION(exp_in_doubles, sx_registers_exp)
 SX_INLINE bool sx_try_exp(float *y, const float *x, int64_t n) {
   return sx_try_exp_in_pairs(y, x, n) || sx_try_exp_in_doubles(y, x, n);
 }
+#else
+SX_TRY_FUNCTION(exp, sx_registers_exp)
+#endif
 SX_TRY_FUNCTION(exp2, sx_registers_exp2)
 SX_TRY_FUNCTION(expm1, sx_registers_expm1)
 SX_TRY_FUNCTION(tanh, sx_registers_tanh)

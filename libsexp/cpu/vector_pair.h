@@ -6,7 +6,7 @@
 
 #include "vector_double.h"
 
-#if SX_VECTOR_MATH
+#if SX_VECTOR_MATH && SX_VECTOR_TABLES
 
 /* The bits of T = 2^(j/STEPS) rounded to f32, less those of the exponent that adding j << SX_PAIR_SHIFT puts in; and
  * j ln 2 / STEPS - log T. */
