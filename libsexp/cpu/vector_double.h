@@ -25,8 +25,7 @@
 #if SX_VECTOR_MATH
 
 typedef double sx_doubles __attribute__((vector_size(SX_LANES * 4)));
-typedef int64_t sx_longs __attribute__((vector_size(SX_LANES * 4)));
-typedef uint64_t sx_bits __attribute__((vector_size(SX_LANES * 4)));
+typedef uint64_t sx_longs __attribute__((vector_size(SX_LANES * 4)));
 typedef uint32_t sx_words __attribute__((vector_size(SX_LANES * 4)));
 typedef int32_t sx_ints __attribute__((vector_size(SX_LANES * 4)));
 
@@ -42,7 +41,7 @@ typedef struct sx_doubt {
 #if defined(__AVX512F__)
 
 SX_INLINE sx_doubles sx_doubles_spread(double x) { return (sx_doubles)_mm512_set1_pd(x); }
-SX_INLINE sx_longs sx_longs_spread(int64_t x) { return (sx_longs)_mm512_set1_epi64(x); }
+SX_INLINE sx_longs sx_longs_spread(uint64_t x) { return (sx_longs)_mm512_set1_epi64((int64_t)x); }
 SX_INLINE sx_words sx_words_spread(uint32_t x) { return (sx_words)_mm512_set1_epi32((int32_t)x); }
 SX_INLINE sx_doubles sx_fused(sx_doubles a, sx_doubles b, sx_doubles c) {
   return (sx_doubles)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
@@ -96,7 +95,7 @@ SX_INLINE sx_longs sx_entry(const void *table, sx_longs index) {
 #elif defined(__AVX2__)
 
 SX_INLINE sx_doubles sx_doubles_spread(double x) { return (sx_doubles)_mm256_set1_pd(x); }
-SX_INLINE sx_longs sx_longs_spread(int64_t x) { return (sx_longs)_mm256_set1_epi64x(x); }
+SX_INLINE sx_longs sx_longs_spread(uint64_t x) { return (sx_longs)_mm256_set1_epi64x((int64_t)x); }
 SX_INLINE sx_words sx_words_spread(uint32_t x) { return (sx_words)_mm256_set1_epi32((int32_t)x); }
 SX_INLINE sx_doubles sx_fused(sx_doubles a, sx_doubles b, sx_doubles c) {
   return (sx_doubles)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
@@ -139,7 +138,7 @@ SX_INLINE sx_doubles sx_one_of_two(const double *table, sx_longs index) {
 #else
 
 SX_INLINE sx_doubles sx_doubles_spread(double x) { return (sx_doubles){x, x}; }
-SX_INLINE sx_longs sx_longs_spread(int64_t x) { return (sx_longs){x, x}; }
+SX_INLINE sx_longs sx_longs_spread(uint64_t x) { return (sx_longs){x, x}; }
 SX_INLINE sx_words sx_words_spread(uint32_t x) { return (sx_words){x, x, x, x}; }
 #if defined(__aarch64__)
 SX_INLINE sx_doubles sx_fused(sx_doubles a, sx_doubles b, sx_doubles c) {

@@ -45,7 +45,7 @@ static const double sx_expm1_terms[] = {0x1.fffffffffff9dp-1,  0x1.fffffffff72bf
 enum { SX_EXP_STEPS = 1 };
 
 SX_INLINE sx_doubles sx_power(sx_doubles shifted) {
-  return (sx_doubles)(((sx_longs)shifted << 52) + sx_longs_spread((int64_t)1023 << 52));
+  return (sx_doubles)(((sx_longs)shifted << 52) + sx_longs_spread((uint64_t)1023 << 52));
 }
 #endif
 
@@ -175,9 +175,9 @@ static const sx_log_base sx_base_e = {0x1.62e42fefa39efp-1, sx_log_natural, sx_l
 static const sx_log_base sx_base_2 = {1.0, sx_log_binary, sx_log_binary_terms};
 
 SX_INLINE sx_log_parts sx_log_split_at(sx_doubles u, const sx_log_base *base) {
-  sx_longs half = sx_longs_spread((int64_t)1 << 47), one = sx_longs_spread((int64_t)1023 << 52);
+  sx_longs half = sx_longs_spread((uint64_t)1 << 47), one = sx_longs_spread((uint64_t)1023 << 52);
   sx_longs shifted = (sx_longs)u + half, place = shifted >> 48;
-  sx_doubles m = (sx_doubles)((shifted & sx_longs_spread(((int64_t)1 << 52) - 1)) + (one - half));
+  sx_doubles m = (sx_doubles)((shifted & sx_longs_spread(((uint64_t)1 << 52) - 1)) + (one - half));
   sx_doubles k = (sx_doubles)_mm512_getexp_pd((__m512d)shifted);
   return (sx_log_parts){sx_fused(k, sx_doubles_spread(base->ln2), (sx_doubles)sx_entry(base->logs, place)),
                         sx_fused(m, (sx_doubles)sx_entry(sx_log_inverses, place), sx_doubles_spread(-1.0))};
@@ -199,9 +199,9 @@ static const sx_log_base sx_base_e = {0x1.62e42fefa39efp-1, NULL, sx_log_natural
 static const sx_log_base sx_base_2 = {1.0, NULL, sx_log_binary_terms};
 
 SX_INLINE sx_log_parts sx_log_split_at(sx_doubles u, const sx_log_base *base) {
-  sx_longs bits = (sx_longs)u + sx_longs_spread((int64_t)(0x3ff00000 - 0x3fe6a09e) << 32);
-  sx_longs m = (bits & sx_longs_spread(((int64_t)1 << 52) - 1)) + sx_longs_spread((int64_t)0x3fe6a09e << 32);
-  sx_longs exponent = (sx_longs)((sx_bits)bits >> 52) | sx_longs_spread((int64_t)0x43300000 << 32);
+  sx_longs bits = (sx_longs)u + sx_longs_spread((uint64_t)(0x3ff00000 - 0x3fe6a09e) << 32);
+  sx_longs m = (bits & sx_longs_spread(((uint64_t)1 << 52) - 1)) + sx_longs_spread((uint64_t)0x3fe6a09e << 32);
+  sx_longs exponent = (bits >> 52) | sx_longs_spread((uint64_t)0x43300000 << 32);
   sx_doubles k = (sx_doubles)exponent - sx_doubles_spread(0x1p52 + 1023.0);
   return (sx_log_parts){k * sx_doubles_spread(base->ln2), (sx_doubles)m - sx_doubles_spread(1.0)};
 }
@@ -219,7 +219,7 @@ SX_INLINE sx_doubles sx_log_of(sx_doubles u, const sx_log_base *base) {
 /* Doubts all but normal positive arguments. */
 SX_INLINE sx_floats sx_registers_logarithm(sx_floats x, const sx_log_base *base, sx_doubt *doubt) {
   sx_halves at = sx_doubles_of(x), value = {sx_log_of(at.low, base), sx_log_of(at.high, base)};
-  sx_expect_less(doubt, (sx_ints)x + sx_ints_spread(0x7f800000), sx_ints_spread(-0x1000000));
+  sx_expect_less(doubt, (sx_ints)((sx_words)x + sx_words_spread(0x7f800000u)), sx_ints_spread(-0x1000000));
   return sx_round_doubting(value, 1u << 12, doubt);
 }
 
@@ -233,7 +233,7 @@ SX_INLINE sx_floats sx_registers_log2(sx_floats x, sx_doubt *doubt) {
 /* 1 + x, which is rounded where x is small: there x itself is f. */
 SX_INLINE sx_doubles sx_log1p_of(sx_doubles x) {
   sx_log_parts parts = sx_log_split_at(x + sx_doubles_spread(1.0), &sx_base_e);
-  sx_longs small = (sx_doubles)((sx_longs)x & INT64_MAX) < sx_doubles_spread(0x1p-6);
+  sx_longs small = (sx_longs)((sx_doubles)((sx_longs)x & (uint64_t)INT64_MAX) < sx_doubles_spread(0x1p-6));
   parts.f = (sx_doubles)((small & (sx_longs)x) | (~small & (sx_longs)parts.f));
   return sx_log_join(parts, &sx_base_e);
 }
@@ -281,7 +281,7 @@ SX_INLINE sx_doubles sx_sine_from(sx_longs quarter, sx_doubles r) {
   return (sx_doubles)((sx_longs)value ^ ((twice & 4) << 61));
 }
 
-SX_INLINE sx_doubles sx_sine_of(sx_doubles x, int64_t quarters) {
+SX_INLINE sx_doubles sx_sine_of(sx_doubles x, uint64_t quarters) {
   sx_doubles r;
   sx_longs quarter = sx_quarters_of(x, &r);
   return sx_sine_from(quarter + sx_longs_spread(quarters), r);

@@ -31,9 +31,9 @@ static const float sx_pair_terms[] = {0x1.5555dcp-3f, 0x1.5555aep-5f};
 SX_INLINE sx_floats sx_fused_floats(sx_floats a, sx_floats b, sx_floats c) {
   return (sx_floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 }
-SX_INLINE sx_ints sx_pair_entry(const void *table, sx_ints index) {
+SX_INLINE sx_words sx_pair_entry(const void *table, sx_words index) {
   const char *at = table;
-  return (sx_ints)_mm512_permutex2var_epi32(_mm512_loadu_si512(at), (__m512i)index, _mm512_loadu_si512(at + 64));
+  return (sx_words)_mm512_permutex2var_epi32(_mm512_loadu_si512(at), (__m512i)index, _mm512_loadu_si512(at + 64));
 }
 /* least where |x| is at most `most` and low equals high, or where x is below `vanishes`; there the result is 0. */
 SX_INLINE sx_floats sx_pair_judge(sx_floats x, sx_floats low, sx_floats high, float most, float vanishes,
@@ -59,13 +59,13 @@ static const float sx_pair_terms[] = {0x1.555556p-3f, 0x1.555694p-5f, 0x1.11126p
 SX_INLINE sx_floats sx_fused_floats(sx_floats a, sx_floats b, sx_floats c) {
   return (sx_floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 }
-SX_INLINE sx_ints sx_pair_entry(const void *table, sx_ints index) {
+SX_INLINE sx_words sx_pair_entry(const void *table, sx_words index) {
   const char *at = table;
   __m256i first = _mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *)(const void *)at), (__m256i)index);
   __m256i last =
       _mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(at + 32)), (__m256i)index);
   __m256 eighth = _mm256_castsi256_ps(_mm256_slli_epi32((__m256i)index, 28));
-  return (sx_ints)_mm256_blendv_ps(_mm256_castsi256_ps(first), _mm256_castsi256_ps(last), eighth);
+  return (sx_words)_mm256_blendv_ps(_mm256_castsi256_ps(first), _mm256_castsi256_ps(last), eighth);
 }
 SX_INLINE sx_floats sx_pair_judge(sx_floats x, sx_floats low, sx_floats high, float most, float vanishes,
                                   sx_doubt *doubt) {
@@ -84,9 +84,10 @@ SX_INLINE sx_floats sx_pair_exp(sx_floats x, sx_doubt *doubt) {
   sx_floats shifted = sx_fused_floats(x, sx_floats_spread(SX_PAIR_STEPS * 0x1.715476p+0f), round), n = shifted - round;
   /* 20 bits of ln 2 make r_high exact. */
   sx_floats r_high = sx_fused_floats(n, sx_floats_spread(-0x1.62e43p-1f / SX_PAIR_STEPS), x);
-  sx_floats rest = (sx_floats)sx_pair_entry(sx_pair_rests, (sx_ints)shifted);
+  sx_floats rest = (sx_floats)sx_pair_entry(sx_pair_rests, (sx_words)shifted);
   sx_floats r_low = sx_fused_floats(n, sx_floats_spread(0x1.05c61p-29f / SX_PAIR_STEPS), rest);
-  sx_floats power = (sx_floats)(sx_pair_entry(sx_pair_powers, (sx_ints)shifted) + ((sx_ints)shifted << SX_PAIR_SHIFT));
+  sx_floats power =
+      (sx_floats)(sx_pair_entry(sx_pair_powers, (sx_words)shifted) + ((sx_words)shifted << SX_PAIR_SHIFT));
   sx_floats r = r_high + r_low, p = sx_floats_spread(sx_pair_terms[SX_PAIR_TERMS - 1]);
   SX_UNROLL for (int i = SX_PAIR_TERMS - 2; i >= 0; i--) p = sx_fused_floats(p, r, sx_floats_spread(sx_pair_terms[i]));
   sx_floats q = sx_fused_floats(r * r, sx_fused_floats(r, p, sx_floats_spread(0.5f)), r_low);
