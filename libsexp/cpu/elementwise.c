@@ -305,10 +305,9 @@ void sx_group_run(sx_group *const *groups, uint32_t n_groups, void *const *data,
 }
 
 int64_t sx_group_multiple(const sx_group *group) {
-  if (group->row) return group->row;
   for (uint32_t i = 0; i < group->n_inputs; i++)
     if (group->values[i].place == SX_PLACE_FIXED && !sx_walk_is_splat(&group->values[i].walk)) return group->tile;
-  return 1;
+  return group->row ? group->row : 1;
 }
 
 void sx_group_run_range(const sx_group *group, void *const *data, void *scratch, int64_t begin, int64_t end) {

@@ -118,6 +118,11 @@ static const char *const ranged[] = {
     "output \"y\" %3\n",
     "%1 = sum %0 {axes [1]} : f32 [41]\n%2 = reshape %1 : f32 [41 1]\n%3 = broadcast %2 : f32 [41 130]\n"
     "%4 = sub %0 %3 : f32 [41 130]\noutput \"y\" %4\n",
+    "%1 = param {path \"b\"} : f32 [65 4]\n%2 = transpose %1 {perm [1 0]} : f32 [4 65]\n"
+    "%3 = broadcast %2 : f32 [41 4 65]\n%4 = sum %0 {axes [1]} : f32 [41]\n%5 = reshape %0 : f32 [41 2 65]\n"
+    "%6 = slice %3 {start [0 0 0], end [41 2 65], step [1 1 1]} : f32 [41 2 65]\n%7 = reshape %4 : f32 [41 1 1]\n"
+    "%8 = broadcast %7 : f32 [41 2 65]\n%9 = mul %5 %6 : f32 [41 2 65]\n%10 = sub %9 %8 : f32 [41 2 65]\n"
+    "output \"y\" %10\n",
     "%1 = param {path \"b\"} : f32 [10]\n%2 = broadcast %1 : f32 [41 13 10]\n"
     "%3 = reshape %0 : f32 [41 13 10]\n%4 = add %3 %2 : f32 [41 13 10]\noutput \"y\" %4\n",
 };
