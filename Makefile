@@ -45,7 +45,7 @@ LIBSEXP_SOURCES := \
   libsexp/lang/translate.c libsexp/lang/update.c libsexp/lang/value.c \
   libsexp/pass/cse.c libsexp/pass/dce.c libsexp/pass/fold_constant.c libsexp/pass/gradient.c \
   libsexp/pass/gradient_moves.c libsexp/pass/gradient_rules.c libsexp/pass/simplify.c \
-  libsexp/pass/attention.c libsexp/pass/cost.c libsexp/pass/degrees.c libsexp/pass/fuse.c libsexp/pass/in_place.c libsexp/pass/memory.c libsexp/pass/pack.c libsexp/pass/plan.c libsexp/pass/plan_print.c \
+  libsexp/pass/attention.c libsexp/pass/attention_skip.c libsexp/pass/cost.c libsexp/pass/degrees.c libsexp/pass/fuse.c libsexp/pass/in_place.c libsexp/pass/memory.c libsexp/pass/pack.c libsexp/pass/plan.c libsexp/pass/plan_print.c \
   libsexp/pass/layout.c libsexp/pass/recompute.c libsexp/pass/rows.c libsexp/pass/schedule.c libsexp/pass/stack.c libsexp/pass/stack_rules.c libsexp/pass/view.c libsexp/pass/wait.c \
   libsexp/cpu/attention.c libsexp/cpu/canonical.c libsexp/cpu/columns.c libsexp/cpu/chain.c libsexp/cpu/dispatch.c libsexp/cpu/elementwise.c libsexp/cpu/executable.c \
   libsexp/cpu/backend.c \
@@ -69,7 +69,7 @@ LIBSEXP_SOURCES := \
 
 # Compiled once for every SIMD level of the architecture.
 LIBSEXP_LEVEL_SOURCES := \
-  libsexp/cpu/kernel_set.c libsexp/cpu/kernels_chain.c libsexp/cpu/kernels_chain_types.c libsexp/cpu/kernels_conv.c libsexp/cpu/kernels_conv_pixels.c libsexp/cpu/kernels_conv_weight.c libsexp/cpu/kernels_einsum.c libsexp/cpu/kernels_element.c \
+  libsexp/cpu/kernel_set.c libsexp/cpu/kernels_attention.c libsexp/cpu/kernels_chain.c libsexp/cpu/kernels_chain_types.c libsexp/cpu/kernels_conv.c libsexp/cpu/kernels_conv_pixels.c libsexp/cpu/kernels_conv_weight.c libsexp/cpu/kernels_einsum.c libsexp/cpu/kernels_element.c \
   libsexp/cpu/kernels_gemm.c libsexp/cpu/kernels_index.c libsexp/cpu/kernels_lines.c libsexp/cpu/kernels_move.c \
   libsexp/cpu/kernels_pack.c libsexp/cpu/kernels_narrow.c libsexp/cpu/kernels_plain.c libsexp/cpu/kernels_tile.c libsexp/cpu/kernels_random.c \
   libsexp/cpu/kernels_reduce.c libsexp/cpu/kernels_row.c libsexp/cpu/kernels_scan.c \

@@ -47,6 +47,19 @@ struct sx_chain_kernels;
 struct sx_gemm_plain;
 struct sx_gemm_part;
 
+/* On f32 matrices. */
+typedef struct sx_matrix_kernels {
+  /* A part of a product (gemm.h). panels: sx_gemm_scratch_bytes. */
+  void (*product)(const struct sx_gemm_plain *plain, const struct sx_gemm_part *part, float *panels);
+  /* n rows of `depth` floats at strides become out[k][width], 0 beyond n; width: SX_GEMM_WIDEST at most. Writes up to
+   * 7 floats beyond. */
+  void (*transpose)(const float *from, int64_t row, int64_t step, int64_t n, int64_t depth, int64_t width, float *out);
+  /* The largest magnitude of [rows columns], rows `row` apart, as bits, which are in the order of magnitudes:
+   * infinity's and more if something is infinite or no number. */
+  int32_t (*largest)(const float *from, int64_t rows, int64_t row, int64_t columns);
+  bool (*has_minus_zero)(const float *from, int64_t rows, int64_t row, int64_t columns);
+} sx_matrix_kernels;
+
 /* Kernels of one SIMD level. */
 typedef struct sx_kernel_set {
   sx_simd simd;
@@ -54,9 +67,8 @@ typedef struct sx_kernel_set {
   /* One operation over n contiguous elements of tiles (ELEMENT class): out and inputs do not overlap
    * unless equal. dtype is that of input 0 (WHERE: of input 1), to that of the result. */
   void (*element)(sx_op op, sx_dtype from, sx_dtype to, void *out, const void *const *inputs, int64_t n);
-  const struct sx_chain_kernels *chains; /* operations in registers (chain.h) */
-  /* A part of a product of f32 matrices (gemm.h). panels: sx_gemm_scratch_bytes. */
-  void (*product)(const struct sx_gemm_plain *plain, const struct sx_gemm_part *part, float *panels);
+  const struct sx_chain_kernels *chains;    /* operations in registers (chain.h) */
+  const struct sx_matrix_kernels *matrices; /* for attention */
 } sx_kernel_set;
 
 const sx_kernel_set *sx_kernels(sx_simd simd); /* available ones; REFERENCE: no fast kernels */

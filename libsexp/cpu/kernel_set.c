@@ -8,11 +8,18 @@ enum { SIMD_scalar = SX_SIMD_SCALAR, SIMD_avx2 = SX_SIMD_AVX2, SIMD_avx512 = SX_
 extern const sx_kernel_set SX_AT_LEVEL(sx_kernel_set);
 extern const sx_chain_kernels SX_AT_LEVEL(sx_chain_kernels);
 
+static const sx_matrix_kernels matrices = {
+    .product = SX_AT_LEVEL(sx_gemm_run_plain),
+    .transpose = SX_AT_LEVEL(sx_gemm_transpose),
+    .largest = SX_AT_LEVEL(sx_largest),
+    .has_minus_zero = SX_AT_LEVEL(sx_has_minus_zero),
+};
+
 const sx_kernel_set SX_AT_LEVEL(sx_kernel_set) = {
     .simd = (sx_simd)SX_AT_LEVEL(SIMD),
     .element = SX_AT_LEVEL(sx_element),
     .chains = &SX_AT_LEVEL(sx_chain_kernels),
-    .product = SX_AT_LEVEL(sx_gemm_run_plain),
+    .matrices = &matrices,
     .fast =
         {
             [SX_OP_PAD] = SX_AT_LEVEL(sx_fast_pad),

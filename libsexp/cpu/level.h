@@ -112,7 +112,8 @@ void SX_AT_LEVEL(sx_gemm_places)(const struct sx_gemm_walk *walk, int64_t first,
                                  struct sx_gemm_place *places);
 
 struct sx_conv_pixels;
-/* Whether a convolution is computed with pixels as rows (conv.h); its weights must be finite where terms are left out. */
+/* Whether a convolution is computed with pixels as rows (conv.h); its weights must be finite where terms are left out.
+ */
 bool SX_AT_LEVEL(sx_conv_pixels_suit)(const struct sx_conv_pixels *pixels);
 /* scratch: sx_conv_pixels_bytes */
 void SX_AT_LEVEL(sx_conv_pixels_run)(const struct sx_conv_pixels *pixels, void *scratch);
@@ -121,6 +122,12 @@ struct sx_conv_weight;
 bool SX_AT_LEVEL(sx_conv_weight_suits)(const struct sx_conv_weight *weight);
 /* scratch: sx_conv_weight_bytes a thread */
 void SX_AT_LEVEL(sx_conv_weight_run)(const struct sx_conv_weight *weight, void *scratch);
+
+/* The largest magnitude of [rows columns], rows `row` apart, as bits, which are in the order of magnitudes: infinity's
+ * and more if something is infinite or no number. */
+int32_t SX_AT_LEVEL(sx_largest)(const float *from, int64_t rows, int64_t row, int64_t columns);
+/* Whether one of them is -0. */
+bool SX_AT_LEVEL(sx_has_minus_zero)(const float *from, int64_t rows, int64_t row, int64_t columns);
 
 /* The fast kernels, one a family. */
 sx_fast_kernel SX_AT_LEVEL(sx_fast_pad), SX_AT_LEVEL(sx_fast_concat);

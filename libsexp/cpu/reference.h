@@ -19,8 +19,12 @@ sx_value sx_reference_apply(sx_op op, sx_dtype from, sx_dtype to, const sx_value
 /* sx_kernel_set.element by sx_reference_apply. */
 void sx_reference_elements(sx_op op, sx_dtype from, sx_dtype to, void *out, const void *const *inputs, int64_t n);
 
-/* sx_kernel_set.product by the same loop as an EINSUM. */
+/* sx_matrix_kernels; the product by the same loop as an EINSUM. */
 void sx_reference_product(const struct sx_gemm_plain *plain, const struct sx_gemm_part *part, float *panels);
+void sx_reference_transpose(const float *from, int64_t row, int64_t step, int64_t n, int64_t depth, int64_t width,
+                            float *out);
+int32_t sx_reference_largest(const float *from, int64_t rows, int64_t row, int64_t columns);
+bool sx_reference_has_minus_zero(const float *from, int64_t rows, int64_t row, int64_t columns);
 
 /* One element of a convolution or of its gradients, before it is rounded to its dtype. */
 float sx_reference_conv_at(const sx_call *call, const int64_t at[4]);

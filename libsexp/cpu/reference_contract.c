@@ -97,7 +97,6 @@ void sx_reference_einsum(const sx_call *call) {
   }
 }
 
-/* sx_kernel_set.product */
 void sx_reference_product(const sx_gemm_plain *plain, const sx_gemm_part *part, float *panels) {
   (void)panels;
   for (int64_t i = part->first_row; i < part->end_row; i++)
@@ -108,6 +107,27 @@ void sx_reference_product(const sx_gemm_plain *plain, const sx_gemm_part *part, 
       for (int64_t k = 0; k < plain->k; k++) product_add(&value, a[k * plain->a_depth], b[k * plain->b_depth]);
       *c = product_result(&value);
     }
+}
+
+void sx_reference_transpose(const float *from, int64_t row, int64_t step, int64_t n, int64_t depth, int64_t width,
+                            float *out) {
+  for (int64_t k = 0; k < depth; k++)
+    for (int64_t j = 0; j < width; j++) out[k * width + j] = j < n ? from[j * row + k * step] : 0.0f;
+}
+
+int32_t sx_reference_largest(const float *from, int64_t rows, int64_t row, int64_t columns) {
+  int32_t most = 0;
+  for (int64_t i = 0; i < rows * columns; i++) {
+    int32_t magnitude = (int32_t)(sx_bits_f32(from[i / columns * row + i % columns]) & INT32_MAX);
+    if (magnitude > most) most = magnitude;
+  }
+  return most;
+}
+
+bool sx_reference_has_minus_zero(const float *from, int64_t rows, int64_t row, int64_t columns) {
+  for (int64_t i = 0; i < rows * columns; i++)
+    if (sx_bits_f32(from[i / columns * row + i % columns]) == 0x80000000u) return true;
+  return false;
 }
 
 /* x at a pixel, 0 in the padding. */
@@ -123,8 +143,7 @@ float sx_reference_conv_at(const sx_call *call, const int64_t at[4]) {
   for (int64_t row = 0; row < w->dims[1]; row++)
     for (int64_t column = 0; column < w->dims[2]; column++)
       for (int64_t channel = 0; channel < w->dims[3]; channel++)
-        product_add(&value,
-                    pixel(x, at[0], at[1] * stride + row - padding, at[2] * stride + column - padding, channel),
+        product_add(&value, pixel(x, at[0], at[1] * stride + row - padding, at[2] * stride + column - padding, channel),
                     sx_operand_load(w, (int64_t[]){at[3], row, column, channel}).f);
   return product_result(&value);
 }

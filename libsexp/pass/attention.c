@@ -337,6 +337,7 @@ static sx_region make_region(finding *f, closure *all, const id_list *ends) {
   describe_shape(f, attention);
   describe_products(f, attention, all, ends);
   describe_group(f, attention, all, ends);
+  if (attention->group.n_nodes <= SX_GROUP_NODES) sx_plan_attention_skip(f->planning, attention);
   sx_region region = {.first = ends->ids.items[0], .inputs = all->inputs.items, .n_inputs = (uint32_t)all->inputs.n};
   region.task = (sx_task){.kind = SX_TASK_ATTENTION, .attention = attention};
   list_nodes(&region.task, f->planning->arena);
@@ -399,9 +400,12 @@ static void take_family(finding *f) {
   sx_region regions[MOST_REGIONS];
   qsort(f->found.items, f->found.n, sizeof *f->found.items, by_id);
   uint32_t n = share_ends(f, ends, needs);
+  bool pays = n == 1 || f->planning->options->attention == SX_ATTENTION_ALWAYS ||
+              sx_node_elements(f->shape) >= SX_ATTENTION_BYTES / (int64_t)sizeof(float);
   for (uint32_t r = 0; r < n; r++) {
     regions[r] = make_region(f, &needs[r], &ends[r]);
     if (!can_be_evaluated(regions[r].task.attention)) return;
+    if (!pays && !regions[r].task.attention->skip.allowed) return;
   }
   for (uint32_t r = 0; r < n; r++) {
     take_nodes(f, &regions[r]);
@@ -438,7 +442,7 @@ void sx_plan_attention(sx_planning *planning) {
   finding f = {.planning = planning, .graph = planning->graph};
   size_t n = planning->graph->nodes.n;
   for (sx_id id = 0; id < n; id++) planning->region_of[id] = UINT32_MAX;
-  if (!planning->options->attention || !planning->options->fuse) return;
+  if (planning->options->attention == SX_ATTENTION_NEVER || !planning->options->fuse) return;
   for (sx_id id = 0; id < n; id++) {
     sx_attention_product product;
     if (at(&f, id)->op != SX_OP_EINSUM || !read_scores(&f, id, &product) || !is_worth_it(at(&f, id))) continue;

@@ -28,17 +28,31 @@ typedef struct sx_attention_product {
   sx_attention_matrix left, right;
 } sx_attention_product;
 
+/* Columns that need not be computed (attention_skip.c): in row r those with c > r + diagonal, if of a row's hidden
+ * columns one is computed in which every node of `zeroes` is 0, no node of `sums` is 0 and no result of a product -0,
+ * the right sides of products over tiles are finite, and so is bound times 1 + what scores can be. */
+typedef struct sx_attention_skip {
+  bool allowed;
+  int64_t diagonal;
+  double bound;     /* 0: scores may be anything */
+  uint32_t bounded; /* the scores that may not, by number */
+  sx_id *zeroes, *sums;
+  uint32_t n_zeroes, n_sums;
+} sx_attention_skip;
+
 typedef struct sx_attention {
   int n_batch_axes;
   int64_t batch[SX_RANK_MAX];
   int64_t n_batches, rows, columns;
   sx_attention_product *products; /* SCORES first */
   uint32_t n_products, n_scores;
-  sx_task
-      group; /* ELEMENT, rows of `columns`: what is between the products; `stored` are the tiles that products read */
+  sx_task group; /* ELEMENT, rows of `columns`: what is between the products; `stored` are the tiles that products read,
+                    and what skip names */
+  sx_attention_skip skip;
 } sx_attention;
 
-/* A head's gradients are the work of one thread, and a task of few rows saves nothing. At most so many products. */
-enum { SX_ATTENTION_BATCHES = 8, SX_ATTENTION_ROWS = 16, SX_ATTENTION_PRODUCTS = 16 };
+/* A head's gradients are the work of one thread, and a task of few rows saves nothing. At most so many products. Scores
+ * of fewer bytes stay in the cache: where no columns can be left out, computing them again takes longer. */
+enum { SX_ATTENTION_BATCHES = 8, SX_ATTENTION_ROWS = 16, SX_ATTENTION_PRODUCTS = 16, SX_ATTENTION_BYTES = 64 << 20 };
 
 #endif

@@ -67,6 +67,13 @@ typedef struct sx_plan {
   int64_t bound_bytes; /* largest total alive at one task: a lower bound of block_bytes */
 } sx_plan;
 
+/* Whether to make ATTENTION tasks, which not every executor has. */
+typedef enum sx_attention_use {
+  SX_ATTENTION_NEVER,
+  SX_ATTENTION_FASTER, /* where that is faster or saves much memory */
+  SX_ATTENTION_ALWAYS  /* where it is possible */
+} sx_attention_use;
+
 typedef struct sx_plan_options {
   bool fuse;  /* groups of several nodes; false: one node a task */
   bool reuse; /* buffers share memory; false: every value stays until the end of the graph */
@@ -75,9 +82,9 @@ typedef struct sx_plan_options {
   const bool *again;
   /* Products may be laid out as their transpositions (layout.c): who executes writes them by their views. */
   bool layout;
-  bool wait;      /* groups may wait for the group that reads them (wait.c) */
-  bool columns;   /* what only a sum of columns reads may be left unstored: see the plan */
-  bool attention; /* ATTENTION tasks, which not every executor has; only with `fuse` */
+  bool wait;                  /* groups may wait for the group that reads them (wait.c) */
+  bool columns;               /* what only a sum of columns reads may be left unstored: see the plan */
+  sx_attention_use attention; /* only with `fuse` */
 } sx_plan_options;
 
 /* Plans a READY graph. Everything is in the arena. Never fails but for memory. */

@@ -59,6 +59,8 @@ void sx_plan_layouts(const sx_graph *graph, sx_id *layouts, sx_arena *arena);
 void sx_plan_views(sx_planning *planning);
 /* Fills regions, region_of and the role ATTENTION, where the options ask for it. */
 void sx_plan_attention(sx_planning *planning);
+/* Fills attention->skip, and stores what that names. */
+void sx_plan_attention_skip(const sx_planning *planning, struct sx_attention *attention);
 /* Fills groups, rows and stored, and turns the role ROWS into ELEMENT or NODE. */
 void sx_plan_fuse(sx_planning *planning);
 /* Puts the nodes of a group with rows in the order in which they are evaluated. A group all of whose nodes turn out

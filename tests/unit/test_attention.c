@@ -168,7 +168,7 @@ static planned *planned_attention(const shape *c, const char *more) {
   return planned_text(text);
 }
 
-static const sx_plan *plan_of(planned *p, bool attention) {
+static const sx_plan *plan_of(planned *p, sx_attention_use attention) {
   const sx_plan_options options = {.fuse = true, .reuse = true, .layout = true, .attention = attention};
   return sx_plan_make(p->graph, &options, &p->arena);
 }
@@ -261,7 +261,7 @@ static const void *output_of(const sx_plan *plan, const outside *o, const char *
 enum { SLOW_PRODUCT = 700000 };
 
 static void check_values(planned *p, const shape *c, values kind, uint64_t seed) {
-  const sx_plan *without = plan_of(p, false), *with = plan_of(p, true);
+  const sx_plan *without = plan_of(p, SX_ATTENTION_NEVER), *with = plan_of(p, SX_ATTENTION_ALWAYS);
   outside expected = outside_of(without, kind, seed);
   run(p, without, sx_simd_best(), 1, &expected);
   for (sx_simd simd = SX_SIMD_REFERENCE; simd < SX_N_SIMD; simd++) {
@@ -286,8 +286,8 @@ static void check_values(planned *p, const shape *c, values kind, uint64_t seed)
 
 static void check_shape(const shape *c, uint64_t seed) {
   planned *p = planned_attention(c, NULL);
-  assert_int_equal(count_tasks(plan_of(p, true), SX_TASK_ATTENTION), c->backward ? 2 : 1);
-  assert_int_equal(count_tasks(plan_of(p, false), SX_TASK_ATTENTION), 0);
+  assert_int_equal(count_tasks(plan_of(p, SX_ATTENTION_ALWAYS), SX_TASK_ATTENTION), c->backward ? 2 : 1);
+  assert_int_equal(count_tasks(plan_of(p, SX_ATTENTION_NEVER), SX_TASK_ATTENTION), 0);
   for (values kind = 0; kind < N_VALUES; kind++) check_values(p, c, kind, seed);
   planned_free(p);
 }
@@ -316,16 +316,38 @@ static void bits_are_those_of_the_composition(void **state) {
 static void no_scores_are_in_memory(void **state) {
   (void)state;
   planned *p = planned_attention(&shapes_tested[3], NULL);
-  const sx_plan *plan = plan_of(p, true);
+  const sx_plan *plan = plan_of(p, SX_ATTENTION_ALWAYS);
   int64_t scores = (int64_t)2 * 5 * 131 * 131 * 4;
   for (size_t b = 0; b < plan->buffers.n; b++)
     if (plan->buffers.items[b].kind == SX_BUFFER_TEMPORARY) assert_true(plan->buffers.items[b].n_bytes < scores / 2);
   planned_free(p);
 }
 
+static void check_used(const shape *c, bool used) {
+  planned *p = planned_attention(c, NULL);
+  assert_int_equal(count_tasks(plan_of(p, SX_ATTENTION_FASTER), SX_TASK_ATTENTION), used ? 1 + c->backward : 0);
+  planned_free(p);
+}
+
+/* Without columns to leave out a backward computes anew only what is too large for caches. */
+static void tasks_are_made_where_they_pay(void **state) {
+  (void)state;
+  shape c = {2, 4, 256, 256, 16, MASK_CAUSAL, false, true, true, true};
+  check_used(&c, true);
+  c.mask = MASK_ANY;
+  check_used(&c, false);
+  c.mask = MASK_NONE;
+  check_used(&c, false);
+  c.backward = false;
+  check_used(&c, true);
+  c.backward = true;
+  c.t = c.s = 1536;
+  check_used(&c, true);
+}
+
 static void check_refused(const shape *c, const char *more) {
   planned *p = planned_attention(c, more);
-  assert_int_equal(count_tasks(plan_of(p, true), SX_TASK_ATTENTION), 0);
+  assert_int_equal(count_tasks(plan_of(p, SX_ATTENTION_ALWAYS), SX_TASK_ATTENTION), 0);
   planned_free(p);
 }
 
@@ -347,6 +369,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bits_are_those_of_the_composition),
       cmocka_unit_test(no_scores_are_in_memory),
+      cmocka_unit_test(tasks_are_made_where_they_pay),
       cmocka_unit_test(other_graphs_have_no_such_tasks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
