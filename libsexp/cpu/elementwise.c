@@ -190,7 +190,8 @@ static void place_first_row(const working *w, const sx_group_step *step, row_pla
   for (uint32_t i = 0; i < step->n_uses; i++) {
     uint32_t value = step->uses[i].value;
     const sx_group_value *one = &w->group->values[value];
-    places[i] = (row_place){(one->scalar ? 1 : w->group->row) * one->bytes, INT64_MAX};
+    int64_t apart = one->scalar ? 1 : one->given ? w->pitch : w->group->row;
+    places[i] = (row_place){apart * one->bytes, INT64_MAX};
     if (one->place == SX_PLACE_SPLAT) places[i].step = 0;
     table[value] = has_walk(one) ? place_walk(w, one, w->first_row, &places[i]) : w->at[value];
   }
@@ -221,8 +222,8 @@ static void run_rows(working *w, const sx_group_step *step) {
     if (row) place_next_row(w, step, row, places, table);
     for (uint32_t i = 0; step->sums >> i; i++) table[SX_GROUP_SUMS + i] = lane_of(w, i, w->first_row + row);
     for (uint32_t i = 0; i < step->n_folds; i++)
-      chains->fold_begin(step->folds[i]->op, w->at[SX_GROUP_FOLDS + i], group->row);
-    run_span(w, step, table, group->row);
+      chains->fold_begin(step->folds[i]->op, w->at[SX_GROUP_FOLDS + i], w->width);
+    run_span(w, step, table, w->width);
     for (uint32_t i = 0; i < step->n_folds; i++)
       ((float *)w->at[step->folds[i]->out])[row] = chains->fold_end(step->folds[i]->op, w->at[SX_GROUP_FOLDS + i]);
   }
