@@ -207,6 +207,12 @@ static void place_next_row(const working *w, const sx_group_step *step, int64_t 
   }
 }
 
+/* What a chain has of its own: places in a block, and reductions. */
+static void place_own(const working *w, const sx_group_step *step, void **table) {
+  for (uint32_t i = 0; i < step->n_locals; i++) table[SX_GROUP_LOCALS + i] = w->at[SX_GROUP_LOCALS + i];
+  for (uint32_t i = 0; i < step->n_folds; i++) table[SX_GROUP_FOLDS + i] = w->at[SX_GROUP_FOLDS + i];
+}
+
 static float *lane_of(const working *w, uint32_t sum, int64_t row) {
   return w->lanes + (sum * SX_FOLD_LANES + row % SX_FOLD_LANES) * lane_room(w->group);
 }
@@ -216,7 +222,7 @@ static void run_rows(working *w, const sx_group_step *step) {
   const sx_chain_kernels *chains = group->chains;
   void *table[SX_GROUP_TABLE];
   row_place places[SX_GROUP_VALUES];
-  memcpy(table + SX_GROUP_LOCALS, w->at + SX_GROUP_LOCALS, (SX_GROUP_TABLE - SX_GROUP_LOCALS) * sizeof *table);
+  place_own(w, step, table);
   place_first_row(w, step, places, table);
   for (int64_t row = 0; row < w->n_rows; row++) {
     if (row) place_next_row(w, step, row, places, table);
@@ -235,7 +241,7 @@ static void run_chain(working *w, const sx_group_step *step) {
     return;
   }
   void *table[SX_GROUP_TABLE];
-  memcpy(table + SX_GROUP_LOCALS, w->at + SX_GROUP_LOCALS, (SX_GROUP_TABLE - SX_GROUP_LOCALS) * sizeof *table);
+  place_own(w, step, table);
   for (uint32_t i = 0; i < step->n_uses; i++) table[step->uses[i].value] = w->at[step->uses[i].value];
   run_span(w, step, table, step->scalar ? w->n_rows : w->n);
 }
