@@ -15,7 +15,8 @@ enum {
   TILE_VECTORS = 2,
   WIDTH = TILE_VECTORS * SX_LANES,
   DEPTH = SX_GEMM_DEPTH,
-  MOST_RUNS = 256,
+  MOST_RUNS = 512,
+  MOST_TERMS = 64,       /* of a run: what is fetched meanwhile is spread over runs */
   STAY_FLOATS = 1 << 17, /* of weights that stay in the second-level cache */
   LINE = 64,             /* bytes of the cache */
   UNIT_FLOATS = 1 << 16, /* of the source, that share the second-level cache with panels and the result */
@@ -36,22 +37,24 @@ typedef struct tile_call {
   const float *b; /* the panel: b[k][WIDTH] */
   const run *runs;
   int n_runs;
-  const char *ahead; /* fetched meanwhile: so many lines a run */
-  int64_t n_ahead;
+  const char *ahead;        /* fetched meanwhile, so many lines a run; */
+  int64_t n_ahead, c_ahead; /* and c, so many rows a run */
 } tile_call;
 
 SX_INLINE void tile(const int rows, const int vectors, const tile_call *t) {
   sx_floats sums[TILE_ROWS][TILE_VECTORS];
   const float *from[TILE_ROWS];
   SX_UNROLL for (int r = 0; r < rows; r++) from[r] = t->rows[r];
-  SX_UNROLL for (int r = 0; r < rows; r++) SX_UNROLL for (int v = 0; v < vectors; v++) {
-    sums[r][v] = (sx_floats){0};
-    __builtin_prefetch(t->c[r] + v * SX_LANES, 1);
-  }
+  SX_UNROLL for (int r = 0; r < rows; r++) SX_UNROLL for (int v = 0; v < vectors; v++) sums[r][v] = (sx_floats){0};
   bool first = true;
   const char *ahead = t->ahead;
+  float *const *c_ahead = t->c, *const *c_end = t->c + rows;
   for (const run *part = t->runs, *end = part + t->n_runs; part < end; part++) {
     for (int64_t line = 0; line < t->n_ahead; line++, ahead += LINE) __builtin_prefetch(ahead, 0, 2);
+    for (int64_t row = 0; row < t->c_ahead && c_ahead < c_end; row++, c_ahead++) {
+      __builtin_prefetch(*c_ahead, 1);
+      __builtin_prefetch(*c_ahead + (vectors - 1) * SX_LANES, 1);
+    }
     const float *b = t->b + part->k * WIDTH;
     for (int64_t at = part->from, stop = at + part->n; at < stop; at++, b += WIDTH) {
       sx_floats columns[TILE_VECTORS];
@@ -143,13 +146,13 @@ typedef struct work {
   run runs[MOST_RUNS];
 } work;
 
-/* Appends terms, cut where blocks end; runs of one block that follow one another become one. */
+/* Appends terms, cut where blocks end; short runs of one block that follow one another become one. */
 static void append(work *w, int64_t from, int64_t k, int64_t n) {
   while (n > 0) {
-    int64_t some = sx_min_i64(n, DEPTH - k % DEPTH);
+    int64_t some = sx_min_i64(sx_min_i64(n, MOST_TERMS), DEPTH - k % DEPTH);
     run *last = w->n_runs > 0 ? &w->runs[w->n_runs - 1] : NULL;
     bool same_block = last && last->k / DEPTH == k / DEPTH;
-    if (same_block && last->k + last->n == k && last->from + last->n == from) {
+    if (same_block && last->k + last->n == k && last->from + last->n == from && last->n + some <= MOST_TERMS) {
       last->n += some;
     } else {
       if (last) last->ends = !same_block;
@@ -271,7 +274,7 @@ static void run_class(work *w) {
   int64_t n = w->p->call->out.dims[3], n_pixels = (w->end_image - w->first_image) * w->y.n * w->x.n;
   int64_t n_tiles = sx_ceil_div(n_pixels, TILE_ROWS), at_once = n * w->k <= STAY_FLOATS ? n : WIDTH;
   make_runs(w);
-  tile_call t = {.runs = w->runs, .n_runs = w->n_runs};
+  tile_call t = {.runs = w->runs, .n_runs = w->n_runs, .c_ahead = sx_ceil_div(TILE_ROWS, w->n_runs)};
   for (int64_t first = 0; first < n; first += at_once) {
     pixel at = {w->first_image, 0, 0};
     for (int64_t tile = 0; tile < n_tiles; tile++) { /* they differ by a row at most */
@@ -298,16 +301,17 @@ static void run_phase(work *w, const sx_conv_phase *phase, int64_t slice) {
   }
 }
 
-/* The images of the next group are fetched while tiles of this one are computed, so many lines a tile. */
-static void look_ahead(work *w, int64_t group) {
+/* What follows in the source, as much as this unit reads, is fetched while its tiles are computed: so many lines a
+ * tile. Behind the last unit that is of no use, and never read. */
+static void look_ahead(work *w, int64_t slice) {
   const sx_operand *source = w->p->source, *out = &w->p->call->out;
-  int64_t n_images = out->dims[0], first = n_images * group / w->n_groups, end = n_images * (group + 1) / w->n_groups;
-  int64_t n_tiles = sx_ceil_div((w->end_image - w->first_image) * out->dims[1] * out->dims[2], TILE_ROWS) *
-                    sx_ceil_div(out->dims[3], WIDTH);
-  w->ahead = (const char *)source->data + first * source->strides[0] * 4;
-  w->end_ahead = (const char *)source->data + end * source->strides[0] * 4;
-  if (first == w->first_image) w->end_ahead = w->ahead;
-  w->n_ahead = sx_ceil_div((w->end_ahead - w->ahead) / LINE, n_tiles);
+  int64_t n = w->end_image - w->first_image, image = source->strides[0] * 4;
+  int64_t bytes = sx_max_i64(0, n * image) / w->slices;
+  int64_t n_tiles =
+      sx_ceil_div(n * out->dims[1] * out->dims[2], TILE_ROWS * w->slices) * sx_ceil_div(out->dims[3], WIDTH);
+  w->ahead = (const char *)source->data + w->first_image * image + bytes * (slice + 1);
+  w->end_ahead = w->ahead + bytes;
+  w->n_ahead = sx_ceil_div(bytes / LINE, n_tiles);
 }
 
 static void run_units(void *context, int64_t begin, int64_t end, int thread) {
@@ -321,7 +325,7 @@ static void run_units(void *context, int64_t begin, int64_t end, int thread) {
     int64_t group = unit / shared->slices;
     mine.first_image = n_images * group / shared->n_groups;
     mine.end_image = n_images * (group + 1) / shared->n_groups;
-    look_ahead(&mine, unit + 1 < end ? group + 1 : group);
+    look_ahead(&mine, unit % shared->slices);
     for (int64_t y = 0; y < sx_min_i64(shared->p->n_phases, call->out.dims[1]); y++)
       for (int64_t x = 0; x < sx_min_i64(shared->p->n_phases, call->out.dims[2]); x++) {
         sx_conv_phase phase = shared->p->phase(call, y, x);
@@ -401,6 +405,6 @@ bool SX_AT_LEVEL(sx_conv_is_finite)(const sx_operand *x) {
 bool SX_AT_LEVEL(sx_conv_pixels_suit)(const sx_conv_pixels *p) {
   int64_t n = p->call->out.dims[3], n_places = sx_count(p->kernel->dims + 1, 2), k = n_places * p->source->dims[3];
   bool full = n * 4 >= sx_ceil_div(n, SX_LANES) * SX_LANES * 3;
-  bool short_list = n_places + k / DEPTH + 2 <= MOST_RUNS;
+  bool short_list = n_places + k / MOST_TERMS + k / DEPTH + 2 <= MOST_RUNS;
   return full && short_list && p->source->dtype == SX_F32 && (p->source->strides[3] == 1 || p->source->dims[3] == 1);
 }

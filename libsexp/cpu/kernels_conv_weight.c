@@ -201,48 +201,42 @@ static void pack_channels(const geometry *g, const row_range *r, int64_t begin, 
   }
 }
 
-/* n elements that lie side by side; whole registers where the array has as many more. */
-SX_INLINE void copy(float *to, const float *from, int64_t n, const float *end) {
-  int64_t k = 0;
-  for (; k < n && end - from - k >= SX_LANES; k += SX_LANES) sx_floats_store(to + k, sx_floats_load(from + k));
-  for (; k < n; k++) to[k] = from[k];
-}
-
-/* One window, of which (top, left) is the first place; those of its rows that are whole lines are copied. */
-SX_INLINE float *pack_window(const geometry *g, int64_t image, int64_t top, int64_t left, const float *behind,
-                             float *a) {
+/* One window, of which (top, left) is the first place, element by element. */
+static void pack_window(const geometry *g, int64_t image, int64_t top, int64_t left, float *a) {
   const sx_operand *x = g->x;
-  const float *data = x->data;
-  int64_t line = g->w[2] * g->w[3];
-  bool whole = left >= 0 && left + g->w[2] <= x->dims[2] && x->strides[2] == g->w[3];
-  for (int64_t kh = 0; kh < g->w[1]; kh++, a += line) {
-    bool seen = top + kh >= 0 && top + kh < x->dims[1];
-    if (seen && whole) {
-      copy(a, data + image_at(g, image, top + kh, left), line, behind);
-      continue;
-    }
+  for (int64_t kh = 0; kh < g->w[1]; kh++)
     for (int64_t kw = 0; kw < g->w[2]; kw++)
       for (int64_t c = 0; c < g->w[3]; c++) {
-        bool is_inside = seen && left + kw >= 0 && left + kw < x->dims[2];
-        a[kw * g->w[3] + c] = is_inside ? data[image_at(g, image, top + kh, left + kw) + c] : 0.0f;
+        bool is_inside = top + kh >= 0 && top + kh < x->dims[1] && left + kw >= 0 && left + kw < x->dims[2];
+        *a++ = is_inside ? ((const float *)x->data)[image_at(g, image, top + kh, left + kw) + c] : 0.0f;
       }
-  }
-  return a;
 }
 
-/* Elements of the windows, 0 in the padding: a[pixel][n_rows]. Writes up to a register beyond. The next block's
- * lanes are fetched meanwhile. */
+/* Elements of the windows, 0 in the padding: a[pixel][n_rows]. Windows inside of the image are copied line by
+ * line in whole registers, where the image has as many more elements: so up to a register is written beyond. The
+ * next block's lanes are fetched meanwhile. */
 static void pack_windows(const geometry *g, int64_t begin, int64_t end, float *a) {
   const sx_operand *x = g->x, *dy = g->dy;
-  const float *behind = (const float *)x->data + 1;
-  for (int axis = 0; axis < 4; axis++) behind += sx_max_i64(0, (x->dims[axis] - 1) * x->strides[axis]);
+  int64_t line = g->w[2] * g->w[3], n_elements = 1;
+  int64_t copied = sx_max_i64(0, (g->w[1] - 1) * x->strides[1]) + sx_ceil_div(line, SX_LANES) * SX_LANES;
+  for (int axis = 0; axis < 4; axis++) n_elements += sx_max_i64(0, (x->dims[axis] - 1) * x->strides[axis]);
   row some;
   for (int64_t pixel = begin; pixel < end; pixel += some.n) {
     some = row_at(g, pixel, end);
-    for (int64_t k = 0; k < some.n; k++) {
+    int64_t top = some.y * g->stride - g->padding, left = some.x * g->stride - g->padding;
+    bool tall = top >= 0 && top + g->w[1] <= x->dims[1] && x->strides[2] == g->w[3];
+    for (int64_t k = 0; k < some.n; k++, left += g->stride) {
       const char *next = (const char *)dy->data + (pixel + k + DEPTH) * dy->strides[2] * 4;
-      for (int64_t at = 0; at < g->w[0] * 4; at += 64) __builtin_prefetch(next + at);
-      a = pack_window(g, some.image, some.y * g->stride - g->padding, (some.x + k) * g->stride - g->padding, behind, a);
+      for (int64_t at = 0; at < g->w[0] * 4; at += LINE) __builtin_prefetch(next + at);
+      int64_t from = image_at(g, some.image, top, left);
+      if (!tall || left < 0 || left + g->w[2] > x->dims[2] || from + copied > n_elements) {
+        pack_window(g, some.image, top, left, a);
+        a += g->w[1] * line;
+        continue;
+      }
+      const float *source = (const float *)x->data + from;
+      for (int64_t kh = 0; kh < g->w[1]; kh++, source += x->strides[1], a += line)
+        for (int64_t j = 0; j < line; j += SX_LANES) sx_floats_store(a + j, sx_floats_load(source + j));
     }
   }
 }
