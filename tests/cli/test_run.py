@@ -87,7 +87,8 @@ def wrong_usage_is_refused_by_name(folder):
 def malformed_variables_are_refused_by_name(_):
     for name, value in [("SEXPGPU_EVAL_LIMIT", "many"), ("SEXPGPU_EVAL_LIMIT", "-1"), ("SEXPGPU_DETERMINISTIC", "yes"),
                         ("SEXPGPU_OPTIMIZE", "2"), ("SEXPGPU_MEMORY", "small"), ("SEXPGPU_EXPLAIN", "all"),
-                        ("SEXPGPU_SIMD", "mmx"), ("SEXPGPU_DEVICES", "all"), ("SEXPGPU_PATTERNS", "x"), ("SEXPGPU_METRICS", "")]:
+                        ("SEXPGPU_SIMD", "mmx"), ("SEXPGPU_DEVICES", "all"), ("SEXPGPU_PATTERNS", "x"), ("SEXPGPU_PIN", "2"),
+                        ("SEXPGPU_METRICS", "")]:
         expect_failure(tool(LINEAR, env={name: value}), 2, "E-ENV-001", name)
     for name in ("NODES", "NODE_RANK", "RENDEZVOUS"):
         expect_failure(tool(LINEAR, env={"SEXPGPU_" + name: "1"}), 2, "E-ENV-003", name)
@@ -218,6 +219,15 @@ def disks_that_fail_are_said_and_nothing_is_half_written(folder):
 @test
 def a_run_that_does_not_fit_says_what_it_needs(_):
     expect_failure(tool(LINEAR, env={"SEXPGPU_MEMORY": "0.0000001"}), 2, "E-DEVICE-002", "SEXPGPU_MEMORY", "parameters")
+
+
+@test
+def bound_threads_compute_the_same_bits(folder):
+    path = os.path.join(EXAMPLES, "digits", "digits.sexp")
+    streams = [tool(path, "--steps", 5, "--quiet", "--metrics", "stdout", "--threads", threads, env={"SEXPGPU_PIN": pin})
+               for threads, pin in ((1, "0"), (2, "1"), (64, "1"))]
+    losses = [[r["value"] for r in records(s.stdout) if r.get("name") == "train/loss"] for s in streams]
+    expect(losses[0] == losses[1] == losses[2] and len(losses[0]) == 5, losses, streams[0].stderr)
 
 
 @test
