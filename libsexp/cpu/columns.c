@@ -34,9 +34,10 @@ uint32_t *sx_count_readings(const sx_plan *plan, sx_arena *arena) {
 
 /* Elements that stay of a reduction over the leading axes; 0: it is none. */
 static int64_t kept_row(const sx_graph *graph, const sx_node *sum) {
+  if (sum->op != SX_OP_SUM || sum->dtype != SX_F32) return 0;
   const sx_node *from = sx_node_at(graph, sum->inputs[0]);
   int64_t row = 1;
-  if (sum->op != SX_OP_SUM || sum->dtype != SX_F32 || from->dtype != SX_F32) return 0;
+  if (from->dtype != SX_F32) return 0;
   for (uint32_t k = 0; k < sum->n_ints; k++)
     if (sum->ints[k] >= (int64_t)sum->n_ints) return 0;
   for (int axis = (int)sum->n_ints; axis < from->rank; axis++) row *= from->dims[axis];
