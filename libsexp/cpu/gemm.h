@@ -79,7 +79,7 @@ typedef struct sx_gemm_runs {
   const float *from[SX_GEMM_RUNS][SX_GEMM_PANEL / 2];
 } sx_gemm_runs;
 
-/* A product of f32 whose indices are single strides, without an image. */
+/* A product whose indices are single strides, without an image. */
 typedef struct sx_gemm_plain {
   int64_t m, n, k;
   int64_t a_row, a_depth, b_column, b_depth, c_row, c_column;
@@ -88,14 +88,15 @@ typedef struct sx_gemm_plain {
 /* A rectangle of one batch's result, and where the batch begins. */
 typedef struct sx_gemm_part {
   int64_t first_row, end_row, first_column, end_column;
-  const float *a, *b;
+  const void *a, *b;
   float *c;
+  bool adds; /* of one block of k: its sums are added to c; else they are stored */
 } sx_gemm_part;
 
-/* Bytes of packed panels that one thread needs, at any level; a multiple of 64. */
+/* Bytes of packed panels and of widened blocks that one thread needs, at any level; a multiple of 64. */
 static inline int64_t sx_gemm_scratch_bytes(int64_t m, int64_t n) {
   int64_t rows = (m < SX_GEMM_ROWS ? m : SX_GEMM_ROWS) + SX_GEMM_PANEL;
-  int64_t columns = (n < SX_GEMM_COLUMNS ? n : SX_GEMM_COLUMNS) + SX_GEMM_PANEL;
+  int64_t columns = (2 * n < SX_GEMM_COLUMNS ? 2 * n : SX_GEMM_COLUMNS) + SX_GEMM_PANEL;
   return (rows + columns + 1) * SX_GEMM_DEPTH * 4;
 }
 

@@ -241,6 +241,10 @@ static int64_t cut(int64_t n, int64_t tile, int64_t cuts, int64_t index) {
   return sx_min_i64(n, n_tiles * index / cuts * tile);
 }
 
+static const void *batch_begin(const sx_gemm_side *side, int64_t batch) {
+  return (const char *)side->data + (side->base + batch) * sx_element_bytes(side->dtype);
+}
+
 static void run_plain(worker *work, const sx_gemm_plain *plain, rectangle part) {
   const sx_gemm *gemm = work->gemm;
   sx_gemm_part whole = {
@@ -248,11 +252,15 @@ static void run_plain(worker *work, const sx_gemm_plain *plain, rectangle part) 
       .end_row = part.end_row,
       .first_column = part.first_column,
       .end_column = part.end_column,
-      .a = (const float *)gemm->row_side.data + gemm->row_side.base + work->batch_row,
-      .b = (const float *)gemm->column_side.data + gemm->column_side.base + work->batch_column,
+      .a = batch_begin(&gemm->row_side, work->batch_row),
+      .b = batch_begin(&gemm->column_side, work->batch_column),
       .c = gemm->c + work->batch_c,
   };
-  SX_AT_LEVEL(sx_gemm_run_plain)(plain, &whole, work->row_panels);
+  sx_dtype a = gemm->row_side.dtype, b = gemm->column_side.dtype;
+  if (a == SX_F32 && b == SX_F32)
+    SX_AT_LEVEL(sx_gemm_run_plain)(plain, &whole, work->row_panels);
+  else
+    SX_AT_LEVEL(sx_gemm_run_short)(plain, a, b, &whole, work->row_panels);
 }
 
 static int64_t batch_offset(const sx_gemm_walk *walk, int64_t batch) {

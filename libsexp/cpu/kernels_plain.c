@@ -7,7 +7,8 @@ enum {
   TILE_ROWS = SX_TILE_ROWS,
   WIDTH = SX_TILE_COLUMNS,
   TURN_ROWS = SX_TURN_ROWS,
-  LATENCY = 4, /* of a multiply-add; so many sums at least are kept going */
+  AHEAD_DEPTH = 128, /* rows of fewer elements are few lines; fetching them ahead costs more than it gives */
+  LATENCY = 4,       /* of a multiply-add; so many sums at least are kept going */
   DEPTH = SX_GEMM_DEPTH,
   BLOCK_COLUMNS = 512,
   LINE = 16,         /* floats of a line of the cache */
@@ -87,7 +88,8 @@ static void pack_tile_rows(const sx_gemm_plain *p, const float *a, int64_t rows,
 static void plan_ahead(const part_state *s, sx_tile_call *t, const float *next, int64_t n_panels) {
   const sx_gemm_plain *p = s->p;
   bool deep = p->a_depth == 1;
-  t->n_ahead = next ? sx_ceil_div(deep ? sx_ceil_div(t->depth, LINE) : t->depth, n_panels) : 0;
+  t->n_ahead =
+      next && t->depth >= AHEAD_DEPTH ? sx_ceil_div(deep ? sx_ceil_div(t->depth, LINE) : t->depth, n_panels) : 0;
   t->ahead = !next || deep ? next : next + (TILE_ROWS - 1) * p->a_row;
   t->ahead_step = deep ? LINE : p->a_depth;
   t->n_ahead_rows = deep ? TILE_ROWS : 1;
@@ -104,7 +106,7 @@ static void run_row_tile(const part_state *s, sx_tile_call *t, const float *b, i
                          int64_t k, int64_t tile) {
   const sx_gemm_plain *p = s->p;
   int64_t begin = tile_begin(s, tile), rows = tile_begin(s, tile + 1) - begin, row = s->part->first_row + begin;
-  const float *a = s->part->a + row * p->a_row + k * p->a_depth;
+  const float *a = (const float *)s->part->a + row * p->a_row + k * p->a_depth;
   const float *next = tile + 1 < s->n_tiles ? a + rows * p->a_row : NULL;
   t->a = a;
   t->a_row = p->a_row;
@@ -160,8 +162,8 @@ void SX_AT_LEVEL(sx_gemm_run_plain)(const sx_gemm_plain *p, const sx_gemm_part *
     int64_t n_columns = sx_min_i64(BLOCK_COLUMNS, part->end_column - column);
     for (int64_t k = 0; k < p->k; k += DEPTH) {
       t.depth = sx_min_i64(DEPTH, p->k - k);
-      t.first = k == 0;
-      const float *b = part->b + column * p->b_column + k * p->b_depth;
+      t.first = k == 0 && !part->adds;
+      const float *b = (const float *)part->b + column * p->b_column + k * p->b_depth;
       if (s.mode == PACKED) pack_columns(p, b, n_columns, t.depth, WIDTH, s.columns);
       for (int64_t tile = 0; tile < s.n_tiles; tile++) run_row_tile(&s, &t, b, column, n_columns, k, tile);
     }
@@ -187,7 +189,7 @@ static bool one_stride(const sx_gemm_walk *walk, int64_t *stride) {
 }
 
 static bool is_plain_side(const sx_gemm_side *side, int64_t *row, int64_t *depth) {
-  return side->dtype == SX_F32 && !sx_gemm_has_image(side) && one_stride(&side->rows, row) &&
+  return sx_is_float(side->dtype) && !sx_gemm_has_image(side) && one_stride(&side->rows, row) &&
          one_stride(&side->depth, depth);
 }
 

@@ -101,12 +101,13 @@ void SX_AT_LEVEL(sx_gemm_run_rows)(const sx_gemm_plain *p, const sx_gemm_part *p
       lines l = {.a_row = p->a_row, .a_depth = p->a_depth, .b_depth = p->b_depth, .fresh = true};
       l.n = sx_min_i64(CHUNK, part->end_column - column);
       for (int64_t k = 0; k < p->k; k += SX_GEMM_DEPTH) {
-        l.a = part->a + row * p->a_row + k * p->a_depth;
-        l.b = part->b + column + k * p->b_depth;
-        l.sums = k ? buffer : c; /* the first block's sums wait where they go */
-        l.row = k ? CHUNK : p->c_row;
+        l.a = (const float *)part->a + row * p->a_row + k * p->a_depth;
+        l.b = (const float *)part->b + column + k * p->b_depth;
+        bool adds = k || part->adds;
+        l.sums = adds ? buffer : c; /* the first block's sums wait where they go */
+        l.row = adds ? CHUNK : p->c_row;
         add_block(l, (int)rows, sx_min_i64(SX_GEMM_DEPTH, p->k - k));
-        if (k) add_buffer(c, p->c_row, buffer, (int)rows, l.n);
+        if (adds) add_buffer(c, p->c_row, buffer, (int)rows, l.n);
       }
     }
 }

@@ -110,7 +110,7 @@ SX_INLINE void tile(const int rows, const int vectors, const tile_kind kind, con
   reader.last = sx_lanes_first(t->n_columns - (vectors - 1) * SX_LANES);
   clear(rows, vectors, sums);
   int64_t early = sx_max_i64(t->depth - LATE, 0);
-  fetch_ahead(t);
+  if (t->n_ahead) fetch_ahead(t);
   multiply(rows, vectors, kind, &reader, sums, early);
   if (early) fetch_result(t, rows, vectors);
   multiply(rows, vectors, kind, &reader, sums, t->depth - early);

@@ -101,12 +101,15 @@ bool SX_AT_LEVEL(sx_gemm_can_point)(const struct sx_gemm_side *side, int64_t n, 
 /* n rows of `depth` elements at strides become out[k][width], 0 beyond n. Writes up to 7 elements beyond. */
 void SX_AT_LEVEL(sx_gemm_transpose)(const float *from, int64_t row, int64_t step, int64_t n, int64_t depth,
                                     int64_t width, float *out);
-/* Whether every index of the product is a single stride and rows can be read where they lie; then *plain is filled. */
+/* Whether operands are floats without an image and every index is a single stride; then *plain is filled. */
 bool SX_AT_LEVEL(sx_gemm_plain_of)(const struct sx_gemm *gemm, struct sx_gemm_plain *plain);
 /* Whether it costs less with rows and columns exchanged. */
 bool SX_AT_LEVEL(sx_gemm_plain_swaps)(const struct sx_gemm_plain *plain);
 /* Computes a part of it. panels: sx_gemm_scratch_bytes. */
 void SX_AT_LEVEL(sx_gemm_run_plain)(const struct sx_gemm_plain *plain, const struct sx_gemm_part *part, float *panels);
+/* The same where an operand is a short float. */
+void SX_AT_LEVEL(sx_gemm_run_short)(const struct sx_gemm_plain *plain, sx_dtype a, sx_dtype b,
+                                    const struct sx_gemm_part *part, float *scratch);
 /* Steps first to first + n - 1 of a walk in row-major order. */
 void SX_AT_LEVEL(sx_gemm_places)(const struct sx_gemm_walk *walk, int64_t first, int64_t n,
                                  struct sx_gemm_place *places);

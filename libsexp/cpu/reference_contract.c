@@ -101,11 +101,12 @@ void sx_reference_product(const sx_gemm_plain *plain, const sx_gemm_part *part, 
   (void)panels;
   for (int64_t i = part->first_row; i < part->end_row; i++)
     for (int64_t j = part->first_column; j < part->end_column; j++) {
-      const float *a = part->a + i * plain->a_row, *b = part->b + j * plain->b_column;
+      const float *a = (const float *)part->a + i * plain->a_row, *b = (const float *)part->b + j * plain->b_column;
       float *c = part->c + i * plain->c_row + j * plain->c_column;
       product value = {.n = 0};
       for (int64_t k = 0; k < plain->k; k++) product_add(&value, a[k * plain->a_depth], b[k * plain->b_depth]);
-      *c = product_result(&value);
+      float sum = product_result(&value);
+      *c = part->adds ? *c + sum : sum;
     }
 }
 

@@ -2,12 +2,14 @@
  * reference loop bit for bit at every SIMD level and with 1, 2 and 3 threads. Operands end where a page that
  * may not be read begins. */
 #define _DEFAULT_SOURCE
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../../libsexp/cpu/canonical.h"
 #include "../../libsexp/cpu/operand.h"
 #include "../common/cmocka_all.h"
 
@@ -22,6 +24,8 @@ static const layout layouts[] = {
 };
 enum { N_LAYOUTS = sizeof layouts / sizeof *layouts, N_POOLS = 3, GUARD = 64 };
 static sx_pool *pools[N_POOLS];
+static const float *special; /* values among the operands' elements */
+static int n_special;
 
 static int start_pools(void **state) {
   (void)state;
@@ -35,23 +39,26 @@ static int stop_pools(void **state) {
   return 0;
 }
 
-/* n elements that end at a page without access. */
+/* n elements that end at a page without access. Short floats are of moderate size. */
 typedef struct guarded {
   char *pages;
   size_t n_bytes;
-  float *data;
+  void *data;
 } guarded;
 
-static guarded new_guarded(int64_t n, uint64_t seed) {
-  size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (size_t)n * 4, whole = (bytes + page - 1) / page * page;
+static guarded new_guarded(int64_t n, sx_dtype dtype, uint64_t seed) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (size_t)(n * sx_element_bytes(dtype)),
+         whole = (bytes + page - 1) / page * page;
   guarded g = {.n_bytes = whole + page};
   g.pages = mmap(NULL, g.n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   assert_true(g.pages != MAP_FAILED);
   assert_int_equal(mprotect(g.pages + whole, page, PROT_NONE), 0);
-  g.data = (float *)(void *)(g.pages + whole - bytes);
+  g.data = g.pages + whole - bytes;
   for (int64_t k = 0; k < n; k++) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
-    g.data[k] = (float)(int32_t)(seed >> 40) * 0x1p-23f - 1.0f;
+    float x = (float)(int32_t)(seed >> 40) * 0x1p-23f - 1.0f;
+    if (n_special && seed >> 60 == 0) x = special[(seed >> 32) % (uint64_t)n_special];
+    sx_store(g.data, dtype, k, (sx_value){.f = x});
   }
   return g;
 }
@@ -65,12 +72,13 @@ typedef struct matrix {
   sx_operand operand;
 } matrix;
 
-static void make_matrix(matrix *x, int64_t batches, int64_t rows, int64_t columns, int64_t gap, uint64_t seed) {
+static void make_matrix(matrix *x, int64_t batches, int64_t rows, int64_t columns, int64_t gap, sx_dtype dtype,
+                        uint64_t seed) {
   int64_t row = columns + gap, last = (batches * rows - 1) * row + columns;
   memcpy(x->dims, (int64_t[]){batches, rows, columns}, sizeof x->dims);
   memcpy(x->strides, (int64_t[]){rows * row, row, 1}, sizeof x->strides);
-  x->memory = new_guarded(last, seed);
-  x->operand = (sx_operand){x->memory.data, SX_F32, 3, x->dims, x->strides};
+  x->memory = new_guarded(last, dtype, seed);
+  x->operand = (sx_operand){x->memory.data, dtype, 3, x->dims, x->strides};
 }
 
 static void check_level(sx_call call, sx_simd simd, const matrix *want, const char *text) {
@@ -81,10 +89,11 @@ static void check_level(sx_call call, sx_simd simd, const matrix *want, const ch
   if (posix_memalign((void **)&scratch, 64, (size_t)bytes + GUARD)) abort();
   memset(scratch, 0xa5, (size_t)bytes + GUARD);
   matrix got;
-  make_matrix(&got, want->dims[0], want->dims[1], want->dims[2], 0, 99);
+  make_matrix(&got, want->dims[0], want->dims[1], want->dims[2], 0, SX_F32, 99);
   call.out = got.operand;
   call.scratch = scratch;
   assert_true(sx_kernels(simd)->fast[SX_OP_EINSUM](&call));
+  sx_canonical_nans(got.memory.data, SX_F32, n);
   if (memcmp(got.memory.data, want->memory.data, (size_t)n * 4))
     fail_msg("%s at %s, %d threads differs from the reference", text, sx_simd_name(simd), sx_pool_threads(call.pool));
   for (int k = 0; k < GUARD; k++) assert_int_equal(scratch[bytes + k], 0xa5);
@@ -92,18 +101,19 @@ static void check_level(sx_call call, sx_simd simd, const matrix *want, const ch
   free(scratch);
 }
 
-static void check(const layout *l, int64_t batches, int64_t m, int64_t n, int64_t k, int64_t gap) {
+static void check_of(sx_dtype dtype, const layout *l, int64_t batches, int64_t m, int64_t n, int64_t k, int64_t gap) {
   matrix a, b, c;
   char text[96];
   snprintf(text, sizeof text, "%s, %lld of %lld %lld %lld, gap %lld", l->labels, (long long)batches, (long long)m,
            (long long)n, (long long)k, (long long)gap);
-  make_matrix(&a, batches, l->a_transposed ? k : m, l->a_transposed ? m : k, gap, 1);
-  make_matrix(&b, batches, l->b_transposed ? n : k, l->b_transposed ? k : n, gap, 2);
-  make_matrix(&c, batches, l->c_transposed ? n : m, l->c_transposed ? m : n, 0, 3);
+  make_matrix(&a, batches, l->a_transposed ? k : m, l->a_transposed ? m : k, gap, dtype, 1);
+  make_matrix(&b, batches, l->b_transposed ? n : k, l->b_transposed ? k : n, gap, dtype, 2);
+  make_matrix(&c, batches, l->c_transposed ? n : m, l->c_transposed ? m : n, 0, SX_F32, 3);
   sx_node node = {.op = SX_OP_EINSUM, .text = l->labels, .rank = 3, .dims = c.dims};
   sx_operand inputs[2] = {a.operand, b.operand};
   sx_call call = {.node = &node, .out = c.operand, .inputs = inputs, .n_inputs = 2};
   sx_reference[SX_OP_EINSUM](&call);
+  sx_canonical_nans(c.memory.data, SX_F32, sx_operand_count(&c.operand));
   for (sx_simd simd = SX_SIMD_SCALAR; simd < SX_N_SIMD; simd++)
     for (int p = 0; p < N_POOLS && sx_simd_available(simd); p++) {
       call.pool = pools[p];
@@ -112,6 +122,10 @@ static void check(const layout *l, int64_t batches, int64_t m, int64_t n, int64_
   free_guarded(&a.memory);
   free_guarded(&b.memory);
   free_guarded(&c.memory);
+}
+
+static void check(const layout *l, int64_t batches, int64_t m, int64_t n, int64_t k, int64_t gap) {
+  check_of(SX_F32, l, batches, m, n, k, gap);
 }
 
 /* Every number of rows of a tile, every part of a register. */
@@ -143,7 +157,35 @@ static void batches(void **state) {
   }
 }
 
+/* Blocks of rows, of columns and of the contracted index are widened. */
+static void short_floats(void **state) {
+  (void)state;
+  static const int64_t shapes[][4] = {
+      {1, 0, 1, 1}, {1, 1, 70, 300}, {20, 0, 530, 20}, {180, 1, 34, 270}, {2, 0, 9, 520}};
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+    for (int l = 0; l < N_LAYOUTS; l++)
+      for (sx_dtype dtype = SX_BF16; dtype <= SX_F16; dtype++)
+        check_of(dtype, &layouts[l], 1 + (int64_t)s % 2, shapes[s][0], shapes[s][2], shapes[s][3], shapes[s][1]);
+}
+
+/* Subnormals, infinities, NaN and zeros of both signs go where the definition sends them. */
+static void special_values(void **state) {
+  (void)state;
+  static const float values[] = {0x1p-149f, -0x1p-140f, -0.0f, 0.0f, 0x1p127f,
+                                 -0x1p127f, INFINITY,   NAN,   1.0f, 0x1p-75f};
+  enum { N_VALUES = sizeof values / sizeof *values };
+  static const int64_t shapes[][3] = {{1, 40, 300}, {40, 1, 20}, {4, 33, 270}, {30, 70, 260}, {20, 20, 2}};
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+    for (int l = 0; l < N_LAYOUTS; l++) {
+      special = values;
+      n_special = N_VALUES;
+      check(&layouts[l], 1, shapes[s][0], shapes[s][1], shapes[s][2], 0);
+      n_special = 0;
+    }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(tiles), cmocka_unit_test(blocks), cmocka_unit_test(batches)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(tiles), cmocka_unit_test(blocks), cmocka_unit_test(batches),
+                                     cmocka_unit_test(short_floats), cmocka_unit_test(special_values)};
   return cmocka_run_group_tests(tests, start_pools, stop_pools);
 }
