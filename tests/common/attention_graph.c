@@ -109,7 +109,7 @@ static void add_backward(writing *w, const attention_shape *c, const shapes *of,
   char like_k[48];
   snprintf(like_k, sizeof like_k, "[%d %d %d %d]", c->b, c->h, c->s, c->d);
   int g = add_operand(w, "g", c, c->t);
-  g = add(w, "mul %%%d %%%d : f32 [%d %d %d %d]", f->o, g, c->b, c->h, c->t, c->d);
+  if (!c->direct) g = add(w, "mul %%%d %%%d : f32 [%d %d %d %d]", f->o, g, c->b, c->h, c->t, c->d);
   int dp = add(w, "einsum %%%d %%%d {labels \"bhqd,bhkd->bhqk\"} : f32 %s", g, f->v, of->wide);
   int dv = add(w, "einsum %%%d %%%d {labels \"bhqk,bhqd->bhkd\"} : f32 %s", f->dropped, g, like_k);
   dp = add_dropped(w, c, of, f->drop, dp);
