@@ -75,8 +75,8 @@ static void add_block(lines l, int rows, int64_t depth) {
     while ((int64_t)1 << size > depth - k) size--;
     functions[size][rows - 1](&l);
     l.fresh = false;
-    l.a += l.a_depth << size;
-    l.b += l.b_depth << size;
+    l.a += l.a_depth * ((int64_t)1 << size);
+    l.b += l.b_depth * ((int64_t)1 << size);
   }
 }
 
