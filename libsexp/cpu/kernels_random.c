@@ -92,8 +92,8 @@ static void normal_tile(const uint32_t *words, float *out) {
       angle[j] = 2.0f * sx_uniform_from_word(words[2 * j + 1]);
     }
   if (!SX_TRY(log, radius, u, PAIRS)) SX_EACH_EXACT(log, radius, u, PAIRS)
-  SX_EACH_EXACT(sinpi, sine, angle, PAIRS)
-  SX_EACH_EXACT(cospi, cosine, angle, PAIRS)
+  if (!SX_TRY(sinpi, sine, angle, PAIRS)) SX_EACH_EXACT(sinpi, sine, angle, PAIRS)
+  if (!SX_TRY(cospi, cosine, angle, PAIRS)) SX_EACH_EXACT(cospi, cosine, angle, PAIRS)
   for (int i = 0; i < PAIRS; i += SX_BLOCK) SX_VECTOR_LOOP for (int j = i; j < i + SX_BLOCK; j++) {
       float r = sx_sqrt_f32(-2.0f * radius[j]);
       out[2 * j] = r * cosine[j];

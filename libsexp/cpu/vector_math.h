@@ -320,6 +320,27 @@ SX_INLINE sx_floats sx_registers_cos(sx_floats x, sx_doubt *doubt) {
   return sx_round_doubting(value, 1u << 13, doubt);
 }
 
+/* Of pi x, which needs no parts of pi: 2 x less its nearest integer is exact. A zero is that of `zero`. */
+SX_INLINE sx_floats sx_sine_of_pi(sx_floats x, uint64_t quarters, sx_ints zero, sx_doubt *doubt) {
+  sx_halves at = sx_doubles_of(x + x), value;
+  sx_doubles round = sx_doubles_spread(SX_ROUND_F64), half_pi = sx_doubles_spread(0x1.921fb54442d18p+0);
+  sx_doubles low = at.low + round, high = at.high + round;
+  value.low = sx_sine_from((sx_longs)low + sx_longs_spread(quarters), (at.low - (low - round)) * half_pi);
+  value.high = sx_sine_from((sx_longs)high + sx_longs_spread(quarters), (at.high - (high - round)) * half_pi);
+  sx_expect_less(doubt, (sx_ints)x & INT32_MAX, sx_ints_spread(SX_TURNS_MOST));
+  sx_ints y = (sx_ints)sx_round_doubting(value, 1u << 13, doubt), size = y & INT32_MAX, none = size == 0;
+  sx_expect_nonzero(doubt, ((sx_words)size - sx_words_spread(1)) & sx_words_spread(0xff800000u));
+  return (sx_floats)((none & zero) | (~none & y));
+}
+
+SX_INLINE sx_floats sx_registers_sinpi(sx_floats x, sx_doubt *doubt) {
+  return sx_sine_of_pi(x, 0, (sx_ints)x & INT32_MIN, doubt);
+}
+
+SX_INLINE sx_floats sx_registers_cospi(sx_floats x, sx_doubt *doubt) {
+  return sx_sine_of_pi(x, 1, sx_ints_spread(0), doubt);
+}
+
 /* ---- erf ----------------------------------------------------------------------------------------- */
 
 /* erf x = |x| P(|x|) with the sign of x, up to 3.9375, beyond which it is 1. With tables P is a polynomial of
@@ -439,6 +460,8 @@ SX_TRY_FUNCTION(log1p, sx_registers_log1p)
 SX_TRY_FUNCTION(sin, sx_registers_sin)
 SX_TRY_FUNCTION(cos, sx_registers_cos)
 SX_TRY_FUNCTION(tan, sx_registers_tan)
+SX_TRY_FUNCTION(sinpi, sx_registers_sinpi)
+SX_TRY_FUNCTION(cospi, sx_registers_cospi)
 #define SX_TRY(name, y, x, n) sx_try_##name(y, x, n)
 
 #else

@@ -1,11 +1,11 @@
 /* The element functions of every SIMD level have the bits of kernels/math.h, alone and in a chain: for a sample of all
  * bit patterns, around every place where the method changes, in short arrays and among arguments that need the exact
- * functions. tests/math/check_math.c walks all inputs. */
+ * functions; so have draws those of kernels/draws.h. tests/math/check_math.c walks all inputs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../kernels/math.h"
+#include "../../kernels/draws.h"
 #include "../../libsexp/cpu/chain.h"
 #include "../../libsexp/cpu/kernel.h"
 #include "../common/cmocka_all.h"
@@ -165,8 +165,31 @@ static void test_lengths(void **state) {
   }
 }
 
+/* Draws, whose sines and cosines of multiples of pi no operation gives; a length that is no multiple of anything. */
+static void test_draws(void **state) {
+  (void)state;
+  enum { N = (1 << 16) + 77 };
+  static float got[N], right[N];
+  sx_pool *pool = sx_pool_new(2);
+  for (int normal = 0; normal < 2; normal++) {
+    const sx_node node = {.op = normal ? SX_OP_NORMAL : SX_OP_UNIFORM};
+    const int64_t dims[] = {N}, strides[] = {1};
+    const sx_call call = {
+        .node = &node, .out = {got, SX_F32, 1, dims, strides}, .stream_key = 0x9e3779b97f4a7c15u, .pool = pool};
+    for (int k = 0; k < N; k++) right[k] = (normal ? sx_draw_normal : sx_draw_uniform)(call.stream_key, (uint64_t)k);
+    for (sx_simd simd = SX_SIMD_SCALAR; simd < SX_N_SIMD; simd++) {
+      if (!sx_simd_available(simd)) continue;
+      memset(got, 0, sizeof got);
+      assert_true(sx_kernels(simd)->fast[node.op](&call));
+      assert_memory_equal(got, right, sizeof got);
+    }
+  }
+  sx_pool_free(pool);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_sample), cmocka_unit_test(test_boundaries),
-                                     cmocka_unit_test(test_hard_cases), cmocka_unit_test(test_lengths)};
+                                     cmocka_unit_test(test_hard_cases), cmocka_unit_test(test_lengths),
+                                     cmocka_unit_test(test_draws)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
