@@ -311,18 +311,6 @@ void sx_group_run(sx_group *const *groups, uint32_t n_groups, void *const *data,
   sx_pool_run(pool, work, SX_GROUP_GRAIN, run_work, &run);
 }
 
-int64_t sx_group_multiple(const sx_group *group) {
-  for (uint32_t i = 0; i < group->n_inputs; i++)
-    if (group->values[i].place == SX_PLACE_FIXED && !sx_walk_is_splat(&group->values[i].walk)) return group->tile;
-  return group->row ? group->row : 1;
-}
-
-void sx_group_run_range(const sx_group *group, void *const *data, void *scratch, int64_t begin, int64_t end) {
-  working w;
-  begin_work(&w, group, data, scratch);
-  run_elements(&w, begin, end);
-}
-
 void sx_group_run_tile(const sx_group *group, void *const *data, void *scratch, const sx_group_tile *tile) {
   working w;
   begin_work(&w, group, data, scratch);

@@ -22,14 +22,6 @@ int64_t sx_group_scratch(const sx_group *group);
  * of them. data: the memory of each buffer of the plan; scratch: 64-aligned, sx_group_scratch of the most demanding
  * one for each thread. Work that is not worth waking a thread is done by the caller. */
 void sx_group_run(sx_group *const *groups, uint32_t n_groups, void *const *data, void *scratch, sx_pool *pool);
-/* Elements begin to end - 1 of the group, counted in row-major order of what it walks, by the calling thread: what runs
- * a group on a part that it has just computed. Both are multiples of sx_group_multiple, or the end of the group.
- * scratch: sx_group_scratch bytes. data may have other memory in the place of a buffer, where element i of the group
- * lies as in the buffer's own. */
-void sx_group_run_range(const sx_group *group, void *const *data, void *scratch, int64_t begin, int64_t end);
-/* Where a range may begin: a row's elements, or what an input repeats after; 1: anywhere. */
-int64_t sx_group_multiple(const sx_group *group);
-
 /* Rows of a group, with values that are not in buffers of the plan. */
 typedef struct sx_group_tile {
   int64_t first_row, n_rows, width; /* the first `width` elements of each row are evaluated */

@@ -4,8 +4,8 @@
  * change by rows, a tile is whole rows of `row` elements; results of reductions, and what is computed from them, are
  * scalars, one a row. A step is a chain of instructions, which runs in registers, or a call of one kernel.
  *
- * A prepared group can be run on any range of its elements or rows, with any memory for its buffers
- * (sx_group_run_range): nothing in it depends on who runs it or on what. */
+ * A prepared group can be run on any of its rows, with other memory for some values (sx_group_run_tile): nothing in it
+ * depends on who runs it or on what. */
 #ifndef SX_CPU_GROUP_H
 #define SX_CPU_GROUP_H
 

@@ -144,7 +144,7 @@ typedef struct sx_program {
   const char **diagnostics;                  /* globs */
   uint32_t n_diagnostics;
   int64_t diagnostics_every;
-  double recompute; /* f32 operations that may be done again for each byte of memory less; below 0: not stated */
+  double recompute;  /* f32 operations that may be done again for each byte of memory less; below 0: not stated */
   char identity[72]; /* "sha256:..." of the canonical IR of all graphs, filled by compile.c */
 } sx_program;
 

@@ -1,4 +1,4 @@
-/* Launches: which element groups are run as one, and groups run by ranges. */
+/* Launches: which element groups are run as one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,65 +109,6 @@ static void tasks_of_a_launch_are_apart(void **state) {
   assert_true(n_joined > 100);
 }
 
-/* ---- ranges -------------------------------------------------------------------------------------- */
-
-static const char *const ranged[] = {
-    "%1 = param {path \"b\"} : f32 [130]\n%2 = broadcast %1 : f32 [41 130]\n%3 = add %0 %2 : f32 [41 130]\n"
-    "%4 = tanh %3 : f32 [41 130]\noutput \"y\" %4\n",
-    "%1 = param {path \"b\"} : f32 [41 1]\n%2 = broadcast %1 : f32 [41 130]\n%3 = pow %0 %2 : f32 [41 130]\n"
-    "output \"y\" %3\n",
-    "%1 = sum %0 {axes [1]} : f32 [41]\n%2 = reshape %1 : f32 [41 1]\n%3 = broadcast %2 : f32 [41 130]\n"
-    "%4 = sub %0 %3 : f32 [41 130]\noutput \"y\" %4\n",
-    "%1 = param {path \"b\"} : f32 [65 4]\n%2 = transpose %1 {perm [1 0]} : f32 [4 65]\n"
-    "%3 = broadcast %2 : f32 [41 4 65]\n%4 = sum %0 {axes [1]} : f32 [41]\n%5 = reshape %0 : f32 [41 2 65]\n"
-    "%6 = slice %3 {start [0 0 0], end [41 2 65], step [1 1 1]} : f32 [41 2 65]\n%7 = reshape %4 : f32 [41 1 1]\n"
-    "%8 = broadcast %7 : f32 [41 2 65]\n%9 = mul %5 %6 : f32 [41 2 65]\n%10 = sub %9 %8 : f32 [41 2 65]\n"
-    "output \"y\" %10\n",
-    "%1 = param {path \"b\"} : f32 [10]\n%2 = broadcast %1 : f32 [41 13 10]\n"
-    "%3 = reshape %0 : f32 [41 13 10]\n%4 = add %3 %2 : f32 [41 13 10]\noutput \"y\" %4\n",
-};
-
-/* In steps of three multiples, backwards. */
-static void run_by_ranges(const sx_group *group, int64_t n, void *const *data, void *scratch) {
-  int64_t step = 3 * sx_group_multiple(group);
-  assert_true(step > 0);
-  for (int64_t begin = (n - 1) / step * step; begin >= 0; begin -= step)
-    sx_group_run_range(group, data, scratch, begin, begin + step < n ? begin + step : n);
-}
-
-static void check_ranges(const char *nodes, sx_simd simd) {
-  char text[1024];
-  snprintf(text, sizeof text, "graph \"g\"\n%%0 = param {path \"x\"} : f32 [41 130]\n%s", nodes);
-  planned *p = planned_text(text);
-  const sx_plan *plan = planned_plan(p, true, true);
-  void **expected = interpret(p->graph, 0, 5), *data[8] = {0}, *got = NULL;
-  assert_int_equal(plan->tasks.n, 1);
-  for (size_t b = 0; b < plan->buffers.n; b++) {
-    const sx_buffer *buffer = &plan->buffers.items[b];
-    data[b] = aligned_alloc(64, (size_t)sx_aligned(buffer->n_bytes) + 64);
-    if (buffer->kind == SX_BUFFER_EXTERNAL)
-      leaf_fill(buffer->name, 5, buffer->dtype, buffer->n_bytes / 4, data[b]);
-    else
-      got = data[b];
-  }
-  const sx_group *group = sx_group_new(plan, &plan->tasks.items[0], sx_kernels(simd), &p->arena);
-  void *scratch = aligned_alloc(64, (size_t)sx_aligned(sx_group_scratch(group)) + 64);
-  run_by_ranges(group, 41 * 130, data, scratch);
-  sx_canonical_nans(got, SX_F32, 41 * 130);
-  assert_memory_equal(got, expected[p->graph->outputs.items[0].node], 41 * 130 * 4);
-  for (size_t b = 0; b < plan->buffers.n; b++) free(data[b]);
-  free(scratch);
-  interpret_free(p->graph, expected);
-  planned_free(p);
-}
-
-static void groups_run_by_ranges(void **state) {
-  (void)state;
-  for (size_t i = 0; i < sizeof ranged / sizeof *ranged; i++)
-    for (sx_simd simd = SX_SIMD_SCALAR; simd < SX_N_SIMD; simd++)
-      if (sx_simd_available(simd)) check_ranges(ranged[i], simd);
-}
-
 /* A gradient of a bias and one of a scale; what only the second reads is not stored. */
 static void sums_of_columns_join_their_group(void **state) {
   (void)state;
@@ -206,13 +147,9 @@ static void a_mixed_group_is_one_step(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(updates_are_one_launch),
-      cmocka_unit_test(who_reads_waits),
-      cmocka_unit_test(an_output_may_be_its_input),
-      cmocka_unit_test(tasks_of_a_launch_are_apart),
-      cmocka_unit_test(groups_run_by_ranges),
-      cmocka_unit_test(a_mixed_group_is_one_step),
-      cmocka_unit_test(sums_of_columns_join_their_group),
+      cmocka_unit_test(updates_are_one_launch),     cmocka_unit_test(who_reads_waits),
+      cmocka_unit_test(an_output_may_be_its_input), cmocka_unit_test(tasks_of_a_launch_are_apart),
+      cmocka_unit_test(a_mixed_group_is_one_step),  cmocka_unit_test(sums_of_columns_join_their_group),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

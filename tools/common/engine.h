@@ -29,8 +29,8 @@ tool_ordinal tool_engine_ordinal(int *ordinal, const char *text);
  * of this process's environment, with a warning. The exit status of a failure, printed. */
 int tool_engine_open(sexp_device **device, const tool_engine_settings *settings);
 
-/* Memory that a run on the CPU may take, and who says so: "SEXPGPU_MEMORY allows", or what the system leaves. 0: any; so
- * for a device, which fits its plans to its own memory. */
+/* Memory that a run on the CPU may take, and who says so: "SEXPGPU_MEMORY allows", or what the system leaves. 0: any;
+ * so for a device, which fits its plans to its own memory. */
 int64_t tool_engine_memory(const tool_engine_settings *settings, const char **whose);
 
 /* Fills the options that say what to compute with; device NULL: the CPU. */

@@ -29,8 +29,8 @@ bool tool_report_program(tool_report *report, const tool_report_facts *facts);
 /* Of a run. copy_bytes: what the copy of a background checkpoint takes, 0: none is made. False: out of memory. */
 bool tool_report_make(tool_report *report, const char *path, sexp_program *program, const sexp_run *run,
                       const tool_experiment *experiment, const tool_mode *mode, int64_t copy_bytes);
-/* What a run of the program on the CPU may take (tool_engine_memory; 0: any) against what it will: E-DEVICE-002, printed
- * with the largest buffers. twice: nothing is updated in place. */
+/* What a run of the program on the CPU may take (tool_engine_memory; 0: any) against what it will: E-DEVICE-002,
+ * printed with the largest buffers. twice: nothing is updated in place. */
 typedef struct tool_allowance {
   int64_t n_bytes;
   const char *whose;
