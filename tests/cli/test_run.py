@@ -243,6 +243,18 @@ def memory_that_the_system_does_not_have_is_not_begun_with(folder):
 
 
 @test
+def what_no_machine_has_is_refused_too(folder):
+    """Sums that overflow are the most there is; threads count as many as are started."""
+    path = write(folder, "huge.sexp", '(defrun r :seed 1 :steps 3 :checkpoint-every 1 :optimizer (adamw :lr 0.1)\n'
+                 '  :loss (fold (lambda (x i) (scope i (+ x (mean (param "w" [1000000000 70000000] :init (zeros shape))))))\n'
+                 '              0.0 (range 10)))')
+    expect_failure(tool(path, "--checkpoint-dir", folder + "/out"), 2, "E-DEVICE-002", "the run needs 8388608.0 TiB")
+    needs = [re.search(r"the run needs (\S+ \S+),", tool(LINEAR, "--threads", n, env={"SEXPGPU_MEMORY": "1e-6"}).stderr).group(1)
+             for n in (1024, 99999999)]
+    expect(needs[0] == needs[1], needs)
+
+
+@test
 def less_memory_computes_more_again_with_the_same_bits(folder):
     path = write(folder, "deep.sexp", '(defun layer (x i) (scope i (let ((h (matmul x (param "w" [64 64] :init (glorot shape)))))\n'
                  '  (+ x (* h (sigmoid (* 1.5 (+ h 0.5))))))))\n'

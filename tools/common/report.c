@@ -178,21 +178,25 @@ bool tool_report_make(tool_report *report, const char *path, sexp_program *progr
   return tool_report_program(report, &facts);
 }
 
+/* Of what may be INT64_MAX, for more than that. */
+static int64_t plus(int64_t a, int64_t b) { return __builtin_add_overflow(a, b, &a) ? INT64_MAX : a; }
+
 int tool_report_fits(sexp_program *program, const sexp_engine *engine, const tool_allowance *allowed, bool twice,
                      int64_t copy_bytes) {
   sexp_memory_use use;
   if (!allowed->n_bytes) return TOOL_DONE;
   if (!sexp_program_memory(&use, program, engine->threads, engine->simd)) return tool_no_memory();
-  int64_t state = use.parameters + use.states, more = twice ? state - use.beside : 0;
-  if (use.total + more + copy_bytes <= allowed->n_bytes) return TOOL_DONE;
+  int64_t state = plus(use.parameters, use.states), more = twice ? state - use.beside : 0;
+  int64_t need = plus(plus(use.total, more), copy_bytes);
+  if (need <= allowed->n_bytes) return TOOL_DONE;
   char all[32], of[32], step[32], kept[32], gradients[32], data[32], copied[32];
   const char *largest = sexp_program_text(program, "largest");
   return tool_fail(TOOL_INPUT, TOOL_E_DEVICE_MEMORY,
                    "the run needs %s, %s %s: parameters and state %s; gradients %s; data %s; a step %s; a checkpoint's "
                    "copy %s; recompute %g operations a byte\n%s",
-                   tool_bytes(all, use.total + more + copy_bytes), allowed->whose, tool_bytes(of, allowed->n_bytes),
-                   tool_bytes(kept, state + use.beside + more), tool_bytes(gradients, use.gradients),
-                   tool_bytes(data, use.data), tool_bytes(step, use.activations + use.scratch),
+                   tool_bytes(all, need), allowed->whose, tool_bytes(of, allowed->n_bytes),
+                   tool_bytes(kept, plus(plus(state, use.beside), more)), tool_bytes(gradients, use.gradients),
+                   tool_bytes(data, use.data), tool_bytes(step, plus(use.activations, use.scratch)),
                    tool_bytes(copied, copy_bytes), use.recompute, largest ? largest : "");
 }
 

@@ -1,6 +1,5 @@
 /* sexpgpu-run: compiles an experiment and trains one of its runs. */
 #include <inttypes.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,9 +27,11 @@ static int compile(training *t) {
 
 static int check_memory(const training *t) {
   const tool_engine_settings *s = &t->settings->engine;
-  const sexp_engine engine = {.simd = s->simd, .threads = (int)(s->threads > INT_MAX ? INT_MAX : s->threads)};
+  sexp_run_options options = SEXP_RUN_OPTIONS_DEFAULT;
   tool_allowance allowed = {0};
   bool twice = t->settings->digest_nodes_at > 0;
+  tool_engine_options(&options, s, NULL);
+  const sexp_engine engine = {.simd = options.simd, .threads = options.threads};
   allowed.n_bytes = tool_engine_memory(s, &allowed.whose);
   return tool_report_fits(t->program, &engine, &allowed, twice, checkpoints_copy_bytes(t));
 }
