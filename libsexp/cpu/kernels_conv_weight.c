@@ -73,35 +73,9 @@ typedef void tile_function(const tile_call *t);
 #define TILE(rows, vectors) \
   static void tile_##rows##_##vectors(const tile_call *t) { tile(rows, vectors, t); }
 #define TILES(rows) TILE(rows, 1) TILE(rows, 2)
-TILES(1)
-TILES(2)
-TILES(3)
-TILES(4)
-#if defined(__AVX2__)
-TILES(5)
-TILES(6)
-#endif
-#if defined(__AVX512F__)
-TILES(7)
-TILES(8)
-TILES(9)
-TILES(10)
-TILES(11)
-TILES(12)
-TILES(13)
-TILES(14)
-#endif
-#define ROW(rows) \
-  { tile_##rows##_1, tile_##rows##_2 }
-static tile_function *const tiles[TILE_ROWS][TILE_VECTORS] = {
-    ROW(1), ROW(2), ROW(3), ROW(4),
-#if defined(__AVX2__)
-    ROW(5), ROW(6),
-#endif
-#if defined(__AVX512F__)
-    ROW(7), ROW(8), ROW(9), ROW(10), ROW(11), ROW(12), ROW(13), ROW(14),
-#endif
-};
+SX_EACH_TILE_ROWS(TILES)
+#define ROW(rows) {tile_##rows##_1, tile_##rows##_2},
+static tile_function *const tiles[TILE_ROWS][TILE_VECTORS] = {SX_EACH_TILE_ROWS(ROW)};
 
 /* ---- geometry ------------------------------------------------------------------------------------ */
 

@@ -126,38 +126,12 @@ typedef void tile_function(const sx_tile_call *t);
   static void tail_##rows##_##vectors(const sx_tile_call *t) { tile(rows, vectors, TAIL, t); }   \
   static void copy_##rows##_##vectors(const sx_tile_call *t) { tile(rows, vectors, COPY, t); }
 #define TILES(rows) TILE(rows, 1) TILE(rows, 2)
-TILES(1)
-TILES(2)
-TILES(3)
-TILES(4)
-#if defined(__AVX2__)
-TILES(5)
-TILES(6)
-#endif
-#if defined(__AVX512F__)
-TILES(7)
-TILES(8)
-TILES(9)
-TILES(10)
-TILES(11)
-TILES(12)
-TILES(13)
-TILES(14)
-#endif
+SX_EACH_TILE_ROWS(TILES)
 
 #define KINDS(rows, vectors) \
   { whole_##rows##_##vectors, tail_##rows##_##vectors, copy_##rows##_##vectors }
-#define ROW(rows) \
-  { KINDS(rows, 1), KINDS(rows, 2) }
-static tile_function *const tiles[ROWS][VECTORS][N_KINDS] = {
-    ROW(1), ROW(2), ROW(3), ROW(4),
-#if defined(__AVX2__)
-    ROW(5), ROW(6),
-#endif
-#if defined(__AVX512F__)
-    ROW(7), ROW(8), ROW(9), ROW(10), ROW(11), ROW(12), ROW(13), ROW(14),
-#endif
-};
+#define ROW(rows) {KINDS(rows, 1), KINDS(rows, 2)},
+static tile_function *const tiles[ROWS][VECTORS][N_KINDS] = {SX_EACH_TILE_ROWS(ROW)};
 
 void SX_AT_LEVEL(sx_tile_run)(const sx_tile_call *t, int64_t rows) {
   int64_t vectors = sx_ceil_div(t->n_columns, SX_LANES);
