@@ -44,6 +44,16 @@ static int64_t kept_row(const sx_graph *graph, const sx_node *sum) {
   return row;
 }
 
+/* Whether the group has one of the node's elements for each of its rows: those are no rows that could be summed. */
+static bool is_one_a_row(const sx_plan *plan, const sx_task *task, const sx_node *node) {
+  for (uint32_t i = 0; i < task->n_nodes; i++) {
+    const sx_node *other = sx_node_at(plan->graph, task->nodes[i]);
+    if (sx_reduced_row(plan->graph, task->nodes[i])) other = sx_node_at(plan->graph, other->inputs[0]);
+    if (sx_node_elements(other) > sx_node_elements(node)) return true;
+  }
+  return false;
+}
+
 /* The node of the group that lies as the sum reads it; SX_NO_NODE: there is none. */
 static sx_id summed_node(const sx_plan *plan, const sx_task *task, sx_id input) {
   const sx_node *from = sx_node_at(plan->graph, input);
@@ -54,7 +64,8 @@ static sx_id summed_node(const sx_plan *plan, const sx_task *task, sx_id input) 
     if (!task->stored[i] || plan->views[task->nodes[i]].buffer != view->buffer) continue;
     bool fits = sx_node_elements(node) == sx_node_elements(from) && !sx_reduced_row(plan->graph, task->nodes[i]);
     sx_dtype dtype = sx_node_at(plan->graph, node->inputs[node->op == SX_OP_WHERE])->dtype;
-    return fits && sx_chain_can(node->op, dtype, node->dtype) ? task->nodes[i] : SX_NO_NODE;
+    fits = fits && sx_chain_can(node->op, dtype, node->dtype) && !is_one_a_row(plan, task, node);
+    return fits ? task->nodes[i] : SX_NO_NODE;
   }
   return SX_NO_NODE;
 }

@@ -269,6 +269,16 @@ static void columns_of_what_a_group_computes(void **state) {
   }
 }
 
+/* A sum over rows of what a group has one of for each of its rows: reshaped, these are as many as columns. */
+static void columns_of_what_a_row_has_one_of(void **state) {
+  (void)state;
+  check_text(
+      "graph \"g\"\n%0 = param {path \"x\"} : f32 [8 128 128]\n%1 = sum %0 {axes [2]} : f32 [8 128]\n"
+      "%2 = abs %1 : f32 [8 128]\n%3 = reshape %2 : f32 [8 128 1]\n%4 = broadcast %3 : f32 [8 128 128]\n"
+      "%5 = add %0 %4 : f32 [8 128 128]\n%6 = sum %2 {axes [0]} : f32 [128]\n"
+      "output \"y\" %5\noutput \"s\" %6\n");
+}
+
 static void long_groups_and_many_tiles(void **state) {
   (void)state;
   check_text(
@@ -698,6 +708,7 @@ int main(void) {
       cmocka_unit_test(rows_of_every_length),
       cmocka_unit_test(columns_of_every_width),
       cmocka_unit_test(columns_of_what_a_group_computes),
+      cmocka_unit_test(columns_of_what_a_row_has_one_of),
       cmocka_unit_test(long_groups_and_many_tiles),
       cmocka_unit_test(chains_of_every_dtype),
       cmocka_unit_test(copies_of_views),
