@@ -200,14 +200,16 @@ static void add_scores_of(finding *f, sx_id id) {
   }
 }
 
-/* Adds what reads the node; false: something that cannot be in a family does. */
+/* Adds what reads the node; false: something that cannot be in a family does, such as scores, whose operands are read
+ * from memory. */
 static bool add_readers(finding *f, sx_id id) {
   if (f->parts[id] == PART_END) return true;
   if (f->is_output[id]) return false;
   for (uint32_t i = f->starts[id]; i < f->starts[id + 1]; i++) {
     sx_id reader = f->readers[i];
     standing part = part_of(f, reader, id);
-    if (part == PART_NONE || (f->parts[reader] == PART_END && part == PART_END)) return false;
+    if (part == PART_NONE || f->parts[reader] == PART_SCORES || (f->parts[reader] == PART_END && part == PART_END))
+      return false;
     if (f->parts[reader] != PART_NONE) continue;
     add_found(f, reader, part);
     if (part == PART_WIDE) add_scores_of(f, reader);
@@ -331,13 +333,18 @@ static void list_nodes(sx_task *task, sx_arena *arena) {
   }
 }
 
+static bool can_be_evaluated(const sx_attention *attention) {
+  const sx_task *group = &attention->group;
+  return group->row && group->n_nodes <= SX_GROUP_NODES && attention->n_products <= SX_ATTENTION_PRODUCTS;
+}
+
 static sx_region make_region(finding *f, closure *all, const id_list *ends) {
   sx_attention *attention = SX_NEW(f->planning->arena, sx_attention);
   qsort(all->nodes.items, all->nodes.n, sizeof *all->nodes.items, by_id);
   describe_shape(f, attention);
   describe_products(f, attention, all, ends);
   describe_group(f, attention, all, ends);
-  if (attention->group.n_nodes <= SX_GROUP_NODES) sx_plan_attention_skip(f->planning, attention);
+  if (can_be_evaluated(attention)) sx_plan_attention_skip(f->planning, attention);
   sx_region region = {.first = ends->ids.items[0], .inputs = all->inputs.items, .n_inputs = (uint32_t)all->inputs.n};
   region.task = (sx_task){.kind = SX_TASK_ATTENTION, .attention = attention};
   list_nodes(&region.task, f->planning->arena);
@@ -376,11 +383,6 @@ static uint32_t share_ends(finding *f, id_list regions[MOST_REGIONS], closure ne
     n++;
   }
   return n;
-}
-
-static bool can_be_evaluated(const sx_attention *attention) {
-  const sx_task *group = &attention->group;
-  return group->row && group->n_nodes <= SX_GROUP_NODES && attention->n_products <= SX_ATTENTION_PRODUCTS;
 }
 
 static void take_nodes(finding *f, const sx_region *region) {

@@ -214,12 +214,27 @@ static void other_graphs_have_no_such_tasks(void **state) {
   check_refused(&short_rows, NULL);
 }
 
+/* Scores are read from memory: where they multiply what is between others, that has to be there. */
+static void scores_of_what_is_inside_are_refused(void **state) {
+  (void)state;
+  planned *p = planned_text(
+      "graph \"g\"\n%0 = input {name \"q\"} : f32 [8 64 64]\n%1 = input {name \"k\"} : f32 [8 64 64]\n"
+      "%2 = einsum %0 %1 {labels \"bqd,bkd->bqk\"} : f32 [8 64 64]\n%3 = reduce-max %2 {axes [2]} : f32 [8 64]\n"
+      "%4 = reshape %3 : f32 [8 64 1]\n%5 = broadcast %4 : f32 [8 64 64]\n%6 = sub %2 %5 : f32 [8 64 64]\n"
+      "%7 = einsum %6 %0 {labels \"bqk,bkd->bqd\"} : f32 [8 64 64]\n%8 = add %2 %7 : f32 [8 64 64]\n"
+      "%9 = einsum %8 %1 {labels \"bqk,bkd->bqd\"} : f32 [8 64 64]\noutput \"o\" %9\n");
+  assert_int_equal(count_tasks(plan_of(p, SX_ATTENTION_ALWAYS), SX_TASK_ATTENTION), 0);
+  check_values(p, &(attention_shape){8, 1, 64, 64, 64, MASK_NONE, false, false, false, false, false}, VALUES_PLAIN, 1);
+  planned_free(p);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bits_are_those_of_the_composition),
       cmocka_unit_test(no_scores_are_in_memory),
       cmocka_unit_test(tasks_are_made_where_they_pay),
       cmocka_unit_test(other_graphs_have_no_such_tasks),
+      cmocka_unit_test(scores_of_what_is_inside_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
