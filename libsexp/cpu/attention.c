@@ -75,6 +75,7 @@ typedef struct working {
   int64_t batch_number, batch[SX_RANK_MAX];
   float *given[SX_ATTENTION_PRODUCTS + 2 * SX_GROUP_NODES];
   bool finite; /* the batch element's operands are, as far as leaving out columns needs it */
+  bool whole;  /* nothing was left out of one of its blocks before */
 } working;
 
 /* Rows of a batch element. Scores and products go to column `limit`, the group to column `width`: what is between are
@@ -264,6 +265,7 @@ static void begin_batch(working *w, int64_t batch) {
       sx_walk_read(&p->right.walk, outer_right(w, p), 0, p->right.walk.n, w->scratch + p->right.place);
   }
   w->finite = are_finite(w);
+  w->whole = false;
 }
 
 /* ---- products -------------------------------------------------------------------------------------- */
@@ -340,11 +342,17 @@ static void run_over_rows(const working *w, const product *p, int64_t block_row,
   if (adds) add_block(sums, left, block, end - first, depth);
 }
 
-static void clear_rows(const working *w, const product *p, int64_t first, int64_t end) {
+/* A block of which the columns were left out has +0 there: the first one begins their sums; a later one only changes a
+ * -0, which is there if a block before was whole. */
+static void add_left_out(const working *w, const product *p, int64_t block_row, int64_t first, int64_t end) {
   const sx_attention_matrix *left = &p->of->left;
   float *sums = left_of(w, p);
+  if (block_row > 0 && !w->whole) return;
   for (int64_t i = first; i < end; i++)
-    for (int64_t j = 0; j < p->of->depth; j++) sums[i * left->row + j * left->column] = 0;
+    for (int64_t j = 0; j < p->of->depth; j++) {
+      float *sum = sums + i * left->row + j * left->column;
+      *sum = block_row > 0 ? *sum + 0.0f : 0.0f;
+    }
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------------- */
@@ -428,7 +436,7 @@ static void sum_block(const working *w, const product *p, int64_t block_row, int
     if (rows.limit > first) first = rows.limit;
     row += rows.n;
   }
-  if (block_row == 0) clear_rows(w, p, first, columns);
+  add_left_out(w, p, block_row, first, columns);
 }
 
 static bool run_block(working *w, int64_t block_row, bool skips) {
@@ -463,7 +471,9 @@ static void run_items(void *context, int64_t begin, int64_t end, int thread) {
   for (int64_t item = begin; item < end; item++) {
     if (item / n_blocks != w.batch_number) begin_batch(&w, item / n_blocks);
     int64_t row = item % n_blocks * run->a->block_rows;
-    if (!w.finite || !run_block(&w, row, true)) run_block(&w, row, false);
+    if (w.finite && run_block(&w, row, true)) continue;
+    run_block(&w, row, false);
+    w.whole = true;
   }
 }
 

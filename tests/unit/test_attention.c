@@ -228,6 +228,27 @@ static void scores_of_what_is_inside_are_refused(void **state) {
   planned_free(p);
 }
 
+/* Columns that add -0 in a block of rows of which nothing is left out, and that the next block leaves out. */
+static void left_out_columns_have_sums_of_blocks_before(void **state) {
+  (void)state;
+  planned *p = planned_text(
+      "graph \"g\"\n%0 = const {value 1} : f32 [8 600 4]\n%1 = iota {axis 1} : i32 [8 512 4]\n"
+      "%2 = const {value 256} : i32 [8 512 4]\n%3 = lt %1 %2 : bool [8 512 4]\n%4 = const {value 0} : f32 [8 512 4]\n"
+      "%5 = const {value 30} : f32 [8 512 4]\n%6 = where %3 %4 %5 : f32 [8 512 4]\n"
+      "%7 = einsum %6 %0 {labels \"bqd,bkd->bqk\"} : f32 [8 512 600]\n%8 = iota {axis 0} : i32 [512 600]\n"
+      "%9 = iota {axis 1} : i32 [512 600]\n%10 = ge %8 %9 : bool [512 600]\n%11 = broadcast %10 : bool [8 512 600]\n"
+      "%12 = const {value -30} : f32 [8 512 600]\n%13 = where %11 %7 %12 : f32 [8 512 600]\n"
+      "%14 = reduce-max %13 {axes [2]} : f32 [8 512]\n%15 = reshape %14 : f32 [8 512 1]\n"
+      "%16 = broadcast %15 : f32 [8 512 600]\n%17 = sub %13 %16 : f32 [8 512 600]\n%18 = exp %17 : f32 [8 512 600]\n"
+      "%19 = sum %18 {axes [2]} : f32 [8 512]\n%20 = reshape %19 : f32 [8 512 1]\n"
+      "%21 = broadcast %20 : f32 [8 512 600]\n%22 = div %18 %21 : f32 [8 512 600]\n"
+      "%23 = const {value -1e-40} : f32 [8 512 4]\n%24 = einsum %22 %23 {labels \"bqk,bqd->bkd\"} : f32 [8 600 4]\n"
+      "output \"dv\" %24\n");
+  assert_int_equal(count_tasks(plan_of(p, SX_ATTENTION_ALWAYS), SX_TASK_ATTENTION), 1);
+  check_values(p, &(attention_shape){8, 1, 512, 600, 4, MASK_CAUSAL, false, false, false, false, false}, VALUES_PLAIN, 1);
+  planned_free(p);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bits_are_those_of_the_composition),
@@ -235,6 +256,7 @@ int main(void) {
       cmocka_unit_test(tasks_are_made_where_they_pay),
       cmocka_unit_test(other_graphs_have_no_such_tasks),
       cmocka_unit_test(scores_of_what_is_inside_are_refused),
+      cmocka_unit_test(left_out_columns_have_sums_of_blocks_before),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
