@@ -169,6 +169,7 @@ static const geometry odd[] = {
     {2, 11, 11, 16, 16, 3, 3, 5, 1}, /* a stride above the kernel */
     {2, 9, 4, 16, 32, 4, 2, 3, 2},   /* neither side square */
     {1, 520, 2, 4, 4, 520, 1, 1, 0}, /* more places than a list of runs holds */
+    {2, 0, 3, 16, 16, 1, 2, 1, 1},   /* an image without pixels */
     {1, 1, 1, 32, 16, 3, 3, 1, 1},   {1, 2, 9, 1, 1, 1, 3, 1, 1}, {2, 6, 6, 5, 7, 3, 3, 2, 0},
 };
 
