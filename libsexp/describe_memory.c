@@ -109,6 +109,7 @@ static void add_temporaries(sexp_memory_use *use, const sx_compiled *compiled, c
     const sx_unit *unit = compiled->units.items[i];
     if (is_initializer(compiled, unit)) continue; /* done, and released, before the rest is taken */
     int64_t scratch = sx_plan_scratch(cpu, unit->plan, n_threads, compiled->program->arena);
+    use->constants = plus(use->constants, sx_plan_constants(unit->plan));
     int64_t both = plus(unit->plan->block_bytes, scratch);
     if (unit->plan->block_bytes > use->activations) use->activations = unit->plan->block_bytes;
     if (unit->plan->bound_bytes > use->activations_least) use->activations_least = unit->plan->bound_bytes;
@@ -125,7 +126,7 @@ void sx_memory_use(sexp_memory_use *use, const sx_compiled *compiled, int n_thre
   add_data(use, compiled);
   add_temporaries(use, compiled, &cpu, n_threads);
   int64_t kept = plus(plus(use->parameters, use->states), use->beside);
-  int64_t besides = plus(plus(use->gradients, use->data), use->scratch);
+  int64_t besides = plus(plus(use->gradients, use->data), plus(use->constants, use->scratch));
   use->total = plus(plus(kept, besides), use->activations);
   use->least = plus(plus(kept, besides), use->activations_least);
 }

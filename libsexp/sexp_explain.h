@@ -44,6 +44,7 @@ typedef struct sexp_memory_use {
   int64_t parameters, states, beside;     /* beside: of those, what is held twice */
   int64_t gradients;                      /* their sums over microbatches */
   int64_t data;                           /* what the loader and evaluations read into, what generators make */
+  int64_t constants;                      /* and iotas, of every graph */
   int64_t activations, activations_least; /* temporaries of the most demanding graph; no plan of its order takes less */
   int64_t scratch;                        /* of kernels, which depends on threads and SIMD level */
   int64_t total, least;

@@ -168,7 +168,7 @@ static bool is_known(const sx_buffer *buffer) {
   return buffer->kind == SX_BUFFER_CONST || buffer->kind == SX_BUFFER_IOTA;
 }
 
-static int64_t known_bytes(const sx_plan *plan) {
+int64_t sx_plan_constants(const sx_plan *plan) {
   int64_t bytes = 0;
   for (size_t b = 0; b < plan->buffers.n; b++)
     if (is_known(&plan->buffers.items[b])) bytes += (plan->buffers.items[b].n_bytes + 15) / 16 * 16;
@@ -227,7 +227,7 @@ static bool shares(sx_workspace *workspace, int64_t n_bytes) {
 }
 
 static bool take_memory(sx_executable *e) {
-  int64_t known = known_bytes(e->plan), scratch = scratch_bytes(e, sx_pool_threads(e->cpu.pool)), block;
+  int64_t known = sx_plan_constants(e->plan), scratch = scratch_bytes(e, sx_pool_threads(e->cpu.pool)), block;
   if (__builtin_add_overflow(e->plan->block_bytes, scratch, &block)) return false;
   bool shared = shares(e->cpu.workspace, block);
   int64_t own = shared ? 0 : block;

@@ -24,6 +24,8 @@ typedef struct sx_cpu {
 bool sx_workspace_take(sx_workspace *workspace, sx_memory *memory);
 void sx_workspace_give(sx_workspace *workspace, sx_memory *memory);
 
+/* Bytes of each executable's own: its constants and iotas. */
+int64_t sx_plan_constants(const sx_plan *plan);
 /* Scratch that executing the plan takes with so many threads, bytes. */
 int64_t sx_plan_scratch(const sx_cpu *cpu, const sx_plan *plan, int n_threads, sx_arena *arena);
 /* Resolves every task to a kernel and takes its memory (one block, freed by sx_executable_free; NULL

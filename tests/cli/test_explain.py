@@ -94,7 +94,7 @@ def gives_the_facts_as_json(folder):
     memory = found["memory"]
     expect(max(g["bytes"] for g in training) == memory["step"], memory)
     expect(max(g["bytes"] for g in found["graphs"] if not g["name"].startswith("init/")) == memory["activations"], memory)
-    kinds = ("parameters", "states", "twice", "gradients", "data", "activations", "scratch")
+    kinds = ("parameters", "states", "twice", "gradients", "data", "constants", "activations", "scratch")
     expect(memory["run"] == sum(memory[k] for k in kinds), memory)
     expect(memory["run"] - memory["run_least"] == memory["activations"] - memory["activations_least"] >= 0, memory)
     expect(memory["data"] == (4 * 32 + 64) * (64 + 1) * 4 and memory["gradients"] >= memory["parameters"], memory)

@@ -161,8 +161,8 @@ static void compile_deep(fixture *f, const char *stated, sexp_options options) {
 static sexp_memory_use use_of(const fixture *f) {
   sexp_memory_use use;
   assert_true(sexp_program_memory(&use, f->program, 2, NULL));
-  assert_int_equal(use.total,
-                   use.parameters + use.states + use.beside + use.gradients + use.data + use.activations + use.scratch);
+  assert_int_equal(use.total, use.parameters + use.states + use.beside + use.gradients + use.data + use.constants +
+                                  use.activations + use.scratch);
   assert_int_equal(use.total - use.least, use.activations - use.activations_least);
   assert_true(use.least > 0 && use.least <= use.total);
   return use;
@@ -183,6 +183,22 @@ static void kinds_add_up_to_what_is_held(void **state) {
   assert_int_equal(use.states, 2 * use.parameters);
   assert_true(use.gradients >= 2 * use.parameters); /* two microbatches */
   assert_int_equal(use.data, 5 * 2048 * 64 * 4);    /* four of the loader, one of the evaluation */
+}
+
+/* What only the executables of the loss and of an evaluation have. */
+static void constants_count_for_every_graph(void **state) {
+  fixture *f = *state;
+  static const sexp_run_options run_options = SEXP_RUN_OPTIONS_DEFAULT;
+  compile(f,
+          "(defun far () (mean (cast (iota 500000) f32)))"
+          "(defrun r :seed 1 :steps 1 :loss (* (far) (param \"w\" [] :init 1)) :optimizer (sgd :lr 0.1))"
+          "(defeval e :run r :metrics ((\"m\" (far))))");
+  sexp_memory_use use = use_of(f);
+  assert_true(use.constants >= 2 * 500000 * 4 && use.constants < 2 * 500000 * 4 + 4096);
+  size_t before = f->c.now;
+  make(f, run_options);
+  double held = (double)(f->c.now - before);
+  assert_true(held > 0.97 * (double)use.total && held < 1.03 * (double)use.total + (1 << 20));
 }
 
 /* Losses of two steps. */
@@ -242,9 +258,8 @@ static void less_memory_recomputes_more(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(steps_allocate_nothing),
-      TEST(evaluations_share_what_steps_take),
-      TEST(kinds_add_up_to_what_is_held),
+      TEST(steps_allocate_nothing),       TEST(evaluations_share_what_steps_take),
+      TEST(kinds_add_up_to_what_is_held), TEST(constants_count_for_every_graph),
       TEST(less_memory_recomputes_more),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

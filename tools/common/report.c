@@ -75,9 +75,15 @@ static void say_uses(FILE *to, const sexp_memory_use *use, int64_t copy_bytes) {
   const struct {
     const char *words;
     int64_t n_bytes;
-  } kinds[] = {{"parameters", use->parameters},   {"states", use->states},  {"held twice", use->beside},
-               {"gradients", use->gradients},     {"data", use->data},      {"a checkpoint's copy", copy_bytes},
-               {"activations", use->activations}, {"scratch", use->scratch}};
+  } kinds[] = {{"parameters", use->parameters},
+               {"states", use->states},
+               {"held twice", use->beside},
+               {"gradients", use->gradients},
+               {"data", use->data},
+               {"constants", use->constants},
+               {"a checkpoint's copy", copy_bytes},
+               {"activations", use->activations},
+               {"scratch", use->scratch}};
   char bytes[32];
   const char *before = ": ";
   fprintf(to, "%-19s %s", "memory", tool_bytes(bytes, use->total + copy_bytes));
@@ -196,7 +202,8 @@ int tool_report_fits(sexp_program *program, const sexp_engine *engine, const too
                    "copy %s; recompute %g operations a byte\n%s",
                    tool_bytes(all, need), allowed->whose, tool_bytes(of, allowed->n_bytes),
                    tool_bytes(kept, plus(plus(state, use.beside), more)), tool_bytes(gradients, use.gradients),
-                   tool_bytes(data, use.data), tool_bytes(step, plus(use.activations, use.scratch)),
+                   tool_bytes(data, use.data),
+                   tool_bytes(step, plus(use.constants, plus(use.activations, use.scratch))),
                    tool_bytes(copied, copy_bytes), use.recompute, largest ? largest : "");
 }
 

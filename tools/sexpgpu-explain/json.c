@@ -193,6 +193,7 @@ static bool write_memory(ckpt_json *json, const explanation *e, const sexp_descr
   number(json, "twice", use.beside);
   number(json, "gradients", use.gradients);
   number(json, "data", use.data);
+  number(json, "constants", use.constants);
   number(json, "activations", use.activations);
   number(json, "activations_least", use.activations_least);
   number(json, "scratch", use.scratch);
