@@ -301,15 +301,21 @@ static sexp_ran measure_budget(void *work, char *text, size_t n_text) {
                                                                                             : SEXP_RAN_REFUSED;
 }
 
+/* A record, which has the same, is asked for it too, since it counts what is taken of it. */
+static bool take_stated(sx_run *run, const char *stated, bool recorded) {
+  const sexp_choice choice = {.kind = "recompute", .key = "device", .values = &stated, .n_values = 1};
+  sexp_decision decision = {choice.kind, choice.key, stated};
+  make_plans(run, run->program->recompute);
+  if (!check(run)) return false;
+  if (recorded) return decide_now(run, &choice) != NULL;
+  SX_PUSH(&run->arena, run->decisions, decision);
+  return true;
+}
+
 bool sx_choose_plans(sx_run *run) {
   double budget = 0, tentative = 0;
   const char *recorded = recorded_of(run, "recompute", "device"), *stated = stated_budget(run);
-  if (stated) {
-    sexp_decision decision = {"recompute", "device", stated};
-    make_plans(run, run->program->recompute);
-    SX_PUSH(&run->arena, run->decisions, decision);
-    return check(run);
-  }
+  if (stated) return take_stated(run, stated, recorded != NULL);
   if (!read_budget(recorded, &tentative)) read_budget(fixed_budget, &tentative);
   make_plans(run, tentative);
   if (!check(run)) return false;

@@ -94,6 +94,25 @@ def deterministic_runs_measure_nothing_and_agree_without_a_record(folder):
     expect(not os.path.exists(os.path.join(machine.folder, "cache", "sexpgpu", "choices.db")), "it opened a store")
 
 
+@test
+def a_stated_budget_is_taken_from_its_record_too(folder):
+    machine = Machine(folder, "a")
+
+    def state(budget):
+        with open(machine.experiment, "w", encoding="utf-8") as f:
+            f.write(EXPERIMENT.replace(":seed 5", f":seed 5 :recompute {budget}"))
+
+    state(5.25)
+    first = machine.run()
+    expect(first.choices["recompute"] == 5.25 and "recompute 5.25 flops" in first.line("choices"), first.choices)
+    again = machine.run("--resume", "latest", "--steps", 6)
+    expect(again.level() == 2 and again.choices == first.choices, again.line("determinism"))
+    record = os.path.join(first.out, "step-2")
+    state(7)
+    expect("recompute" in machine.refused("--choices", record, out="other"))
+    expect(machine.run("--choices", record, "--choices", "fresh:recompute", out="fresh").choices["recompute"] == 7)
+
+
 # ---- how level 1 is lost, one by one -----------------------------------------------------------------------------
 
 @test
