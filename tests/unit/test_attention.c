@@ -245,7 +245,8 @@ static void left_out_columns_have_sums_of_blocks_before(void **state) {
       "%23 = const {value -1e-40} : f32 [8 512 4]\n%24 = einsum %22 %23 {labels \"bqk,bqd->bkd\"} : f32 [8 600 4]\n"
       "output \"dv\" %24\n");
   assert_int_equal(count_tasks(plan_of(p, SX_ATTENTION_ALWAYS), SX_TASK_ATTENTION), 1);
-  check_values(p, &(attention_shape){8, 1, 512, 600, 4, MASK_CAUSAL, false, false, false, false, false}, VALUES_PLAIN, 1);
+  check_values(p, &(attention_shape){8, 1, 512, 600, 4, MASK_CAUSAL, false, false, false, false, false}, VALUES_PLAIN,
+               1);
   planned_free(p);
 }
 
