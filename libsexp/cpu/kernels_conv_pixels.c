@@ -332,7 +332,8 @@ static void pack_units(void *context, int64_t begin, int64_t end, int thread) {
 /* As many images a unit as the cache holds; slices of one that it does not hold; units that threads share evenly. */
 static void choose_units(work *w, int n_threads) {
   const sx_operand *source = w->p->source;
-  int64_t n_images = source->dims[0], image = sx_max_i64(1, sx_count(source->dims + 1, 3)); /* it may be padding alone */
+  int64_t n_images = source->dims[0];
+  int64_t image = sx_max_i64(1, sx_count(source->dims + 1, 3)); /* it may be padding alone */
   int64_t n_groups = image >= UNIT_FLOATS ? n_images : sx_ceil_div(n_images, UNIT_FLOATS / image);
   n_groups = sx_min_i64(n_images, sx_ceil_div(n_groups, n_threads) * n_threads);
   w->n_groups = n_groups;

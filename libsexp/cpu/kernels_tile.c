@@ -66,9 +66,8 @@ typedef struct tile_reader {
   sx_lanes last, rows;
 } tile_reader;
 
-/* sums[r][v] = fma of n elements of the contracted index. */
-SX_INLINE void multiply(const int rows, const int vectors, const tile_kind kind, tile_reader *reader,
-                        sx_floats sums[ROWS][VECTORS], int64_t n) {
+SX_INLINE void multiply_some(const int rows, const int vectors, const tile_kind kind, const bool copies_rows,
+                             tile_reader *reader, sx_floats sums[ROWS][VECTORS], int64_t n) {
   enum { SOON = 12 }; /* steps of the contracted index whose columns are fetched before they are needed */
   const float *b = reader->b;
   float *copy = reader->copy, *row_copy = reader->row_copy;
@@ -84,7 +83,7 @@ SX_INLINE void multiply(const int rows, const int vectors, const tile_kind kind,
       SX_UNROLL for (int v = 0; v < vectors; v++) sx_floats_store(copy + v * SX_LANES, columns[v]);
       copy += COLUMNS;
     }
-    if (row_copy) {
+    if (copies_rows && row_copy) {
       __builtin_prefetch(reader->from[0] + at + SOON * a_depth, 0);
       sx_floats_store(row_copy, sx_lanes_load(reader->rows, reader->from[0] + at));
       row_copy += rows;
@@ -98,6 +97,17 @@ SX_INLINE void multiply(const int rows, const int vectors, const tile_kind kind,
   reader->b = b;
   reader->copy = copy;
   reader->row_copy = row_copy;
+}
+
+/* sums[r][v] = fma of n elements of the contracted index. Tiles of 11 rows and less leave vector registers free, into
+ * which gcc then moves addresses, at the cost of multiplications: without those of the copy there are fewer. */
+SX_INLINE void multiply(const int rows, const int vectors, const tile_kind kind, tile_reader *reader,
+                        sx_floats sums[ROWS][VECTORS], int64_t n) {
+  enum { MANY_ROWS = 12 };
+  if (rows >= MANY_ROWS || reader->row_copy)
+    multiply_some(rows, vectors, kind, true, reader, sums, n);
+  else
+    multiply_some(rows, vectors, kind, false, reader, sums, n);
 }
 
 SX_INLINE void tile(const int rows, const int vectors, const tile_kind kind, const sx_tile_call *t) {
