@@ -163,8 +163,10 @@ void SX_AT_LEVEL(sx_gemm_transpose)(const float *from, int64_t row, int64_t step
       for (int64_t j = 0; j < width; j++) out[k * width + j] = j < n ? from[j * row + k * step] : 0.0f;
     return;
   }
-  for (int64_t j = 0; j < width + SQUARE; j++) rows[j] = j < n ? from + j * row : zeros;
-  transpose(rows, depth, width, out);
+  for (int64_t k = 0; k < depth; k += SX_GEMM_DEPTH) { /* of no more elements than there are zeros */
+    for (int64_t j = 0; j < width + SQUARE; j++) rows[j] = j < n ? from + j * row + k : zeros;
+    transpose(rows, sx_min_i64(SX_GEMM_DEPTH, depth - k), width, out + k * width);
+  }
 }
 
 /* Depths first to end - 1 are one run. */

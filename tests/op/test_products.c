@@ -184,8 +184,30 @@ static void special_values(void **state) {
     }
 }
 
+/* Panels of rows longer than a block of the contracted index, with fewer rows than they are wide. */
+static void panels(void **state) {
+  (void)state;
+  enum { MOST = 64, SPILL = 8 };
+  static const int64_t depths[] = {5, 256, 300, 1030}, widths[] = {3, 14, 32, MOST};
+  for (int64_t step = 1; step <= 2; step++)
+    for (int d = 0; d < 4; d++)
+      for (int w = 0; w < 4; w++) {
+        int64_t depth = depths[d], width = widths[w], row = depth * step, n = width - 2;
+        guarded from = new_guarded((n - 1) * row + (depth - 1) * step + 1, SX_F32, 1);
+        float want[MOST * 1030], got[MOST * 1030 + SPILL];
+        sx_kernels(SX_SIMD_REFERENCE)->matrices->transpose(from.data, row, step, n, depth, width, want);
+        for (sx_simd simd = SX_SIMD_SCALAR; simd < SX_N_SIMD; simd++) {
+          if (!sx_simd_available(simd)) continue;
+          sx_kernels(simd)->matrices->transpose(from.data, row, step, n, depth, width, got);
+          assert_memory_equal(got, want, (size_t)(depth * width) * sizeof *want);
+        }
+        free_guarded(&from);
+      }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(tiles), cmocka_unit_test(blocks), cmocka_unit_test(batches),
-                                     cmocka_unit_test(short_floats), cmocka_unit_test(special_values)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(tiles),          cmocka_unit_test(blocks),
+                                     cmocka_unit_test(batches),        cmocka_unit_test(short_floats),
+                                     cmocka_unit_test(special_values), cmocka_unit_test(panels)};
   return cmocka_run_group_tests(tests, start_pools, stop_pools);
 }
