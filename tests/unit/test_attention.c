@@ -228,6 +228,29 @@ static void scores_of_what_is_inside_are_refused(void **state) {
   planned_free(p);
 }
 
+/* More scores than a set of them has bits. */
+static void families_of_many_products_are_refused(void **state) {
+  (void)state;
+  enum { SCORES = 40 };
+  char text[8192], *end = text;
+  end +=
+      sprintf(end, "graph \"g\"\n%%0 = input {name \"q\"} : f32 [8 16 4]\n%%1 = input {name \"k\"} : f32 [8 48 4]\n");
+  for (int i = 0; i < SCORES; i++)
+    end += sprintf(end, "%%%d = einsum %%0 %%1 {labels \"bqd,bkd->bqk\"} : f32 [8 16 48]\n", 2 + i);
+  int x = 2, id = 2 + SCORES;
+  for (int i = 1; i < SCORES; i++, x = id++)
+    end += sprintf(end, "%%%d = add %%%d %%%d : f32 [8 16 48]\n", id, 2 + i, x);
+  end += sprintf(end, "%%%d = reduce-max %%%d {axes [2]} : f32 [8 16]\n%%%d = reshape %%%d : f32 [8 16 1]\n", id, x,
+                 id + 1, id);
+  end += sprintf(end, "%%%d = broadcast %%%d : f32 [8 16 48]\n%%%d = sub %%%d %%%d : f32 [8 16 48]\n", id + 2, id + 1,
+                 id + 3, x, id + 2);
+  sprintf(end, "%%%d = einsum %%%d %%1 {labels \"bqk,bkd->bqd\"} : f32 [8 16 4]\noutput \"o\" %%%d\n", id + 4, id + 3,
+          id + 4);
+  planned *p = planned_text(text);
+  assert_int_equal(count_tasks(plan_of(p, SX_ATTENTION_ALWAYS), SX_TASK_ATTENTION), 0);
+  planned_free(p);
+}
+
 /* Columns that add -0 in a block of rows of which nothing is left out, and that the next block leaves out. */
 static void left_out_columns_have_sums_of_blocks_before(void **state) {
   (void)state;
@@ -257,6 +280,7 @@ int main(void) {
       cmocka_unit_test(tasks_are_made_where_they_pay),
       cmocka_unit_test(other_graphs_have_no_such_tasks),
       cmocka_unit_test(scores_of_what_is_inside_are_refused),
+      cmocka_unit_test(families_of_many_products_are_refused),
       cmocka_unit_test(left_out_columns_have_sums_of_blocks_before),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
