@@ -113,7 +113,9 @@ static void check_ways(planned *p, const way *ways, size_t n_ways, uint64_t seed
 static void bits_do_not_depend_on_how(void **state) {
   (void)state;
   static const int threads[] = {1, 2, 3, 7};
-  for (uint64_t seed = 0; seed < 500; seed++) {
+  const char *quick = getenv("QUICK");
+  uint64_t n_graphs = quick && *quick && strcmp(quick, "tools") ? 200 : 500;
+  for (uint64_t seed = 0; seed < n_graphs; seed++) {
     planned *p = planned_random(seed, 20 + (int)(seed % 8) * 40);
     way ways[SX_N_SIMD + 4];
     size_t n = 0;
