@@ -94,13 +94,13 @@ def equal_runs_have_equal_streams_however_long_a_write_takes(folder):
 
 @test
 def a_finished_checkpoint_is_shown_before_the_next_is_due(folder):
-    path, place, status = experiment(folder, steps=1000000, every=400), folder + "/out", folder + "/status"
+    path, place, status = experiment(folder, steps=1000000, every=2000), folder + "/out", folder + "/status"
     process = start(path, "--quiet", "--metrics", f"jsonl:{place}.jsonl", "--checkpoint-dir", place, "--status", status)
     until(lambda: status_of(status).get("last_checkpoint"), process)
     shown = status_of(status)
     process.kill()
     process.communicate()
-    expect(shown["state"] == "running" and shown["last_checkpoint"] == "step-400" and shown["step"] < 800, shown)
+    expect(shown["state"] == "running" and shown["last_checkpoint"] == "step-2000" and shown["step"] < 4000, shown)
     expect(not annotations(read(place + ".jsonl").rsplit("\n", 1)[0], "checkpoint"), "it was recorded early")
 
 
@@ -204,8 +204,12 @@ def mounted(folder, megabytes):
 
 
 def failing(folder, out, breaks, repairs, code, **options):
-    """A run whose place breaks after its first checkpoint, and is repaired once the run has said so."""
-    path, status = experiment(folder, steps=1000000, every=40, rows=64), os.path.join(folder, "status")
+    """A run whose place breaks after its first checkpoint, and is repaired once the run has said so.
+
+    It ends with its third failure. So a run that is to go on is stopped while its place is repaired, and has its
+    checkpoints so far apart that it is stopped before."""
+    every = 600 if repairs else 40
+    path, status = experiment(folder, steps=1000000, every=every, rows=64), os.path.join(folder, "status")
     process = start(path, "--quiet", "--metrics", f"jsonl:{folder}/m.jsonl", "--checkpoint-dir", out, "--status", status,
                     **options)
     try:
@@ -214,7 +218,9 @@ def failing(folder, out, breaks, repairs, code, **options):
         until(lambda: (status_of(status).get("error") or {}).get("code") == code, process)
         expect(status_of(status)["last_checkpoint"], status_of(status))
         if repairs:
+            process.send_signal(signal.SIGSTOP)
             repairs()
+            process.send_signal(signal.SIGCONT)
             until(lambda: status_of(status).get("error") is None, process)
             process.send_signal(signal.SIGTERM)
         error = process.communicate(timeout=60)[1]
