@@ -8,7 +8,7 @@ from harness import *
 
 DOCTOR = os.path.join(BUILD, "bin", "sexpgpu-doctor")
 NAMES = ["cpu", "memory", "store", "cache", "s3 data", "s3 checkpoint", "clock", "scratch", "environment", "bits"]
-FOREIGN = ("CUBLAS_", "CUDA_", "NCCL_", "NVIDIA_TF32", "OMP_", "GLIBC_TUNABLES", "TMPDIR", "XDG_", "HOME", "LD_LIBRARY_PATH")
+FOREIGN = ("CUBLAS", "CUDA_", "NCCL_", "NVIDIA_TF32", "OMP_", "GLIBC_TUNABLES", "TMPDIR", "XDG_", "HOME", "LD_LIBRARY_PATH")
 SECRET = "a-secret-never-printed-0123456789"
 S3 = {"AWS_ACCESS_KEY_ID": "KEY", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "somewhere"}
 BUCKETS = b"<ListAllMyBucketsResult><Buckets/></ListAllMyBucketsResult>"
@@ -297,9 +297,11 @@ def checks_every_variable(folder):
 
 @test
 def names_what_can_move_bits(folder):
-    found = look(folder, env={"NVIDIA_TF32_OVERRIDE": "0", "NCCL_ALGO": "Ring", "OMP_NUM_THREADS": "2", "NCC": "1"}, status=0)
-    expect_finding(found, "bits", "warn", "NCCL_ALGO, NVIDIA_TF32_OVERRIDE, OMP_NUM_THREADS")
-    expect(found["bits"]["facts"]["set"] == ["NCCL_ALGO", "NVIDIA_TF32_OVERRIDE", "OMP_NUM_THREADS"], found["bits"])
+    found = look(folder, env={"NVIDIA_TF32_OVERRIDE": "0", "NCCL_ALGO": "Ring", "OMP_NUM_THREADS": "2", "NCC": "1",
+                              "CUBLASLT_WORKSPACE_SIZE": "64"}, status=0)
+    expect_finding(found, "bits", "warn", "CUBLASLT_WORKSPACE_SIZE, NCCL_ALGO, NVIDIA_TF32_OVERRIDE, OMP_NUM_THREADS")
+    names = ["CUBLASLT_WORKSPACE_SIZE", "NCCL_ALGO", "NVIDIA_TF32_OVERRIDE", "OMP_NUM_THREADS"]
+    expect(found["bits"]["facts"]["set"] == names, found["bits"])
 
 
 def opens_the_device_where_there_is_a_driver(folder):

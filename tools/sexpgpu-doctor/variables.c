@@ -44,6 +44,7 @@ enum { N_OWN = sizeof own / sizeof *own, MOST_NAME = 64 };
 
 /* Of CUDA, cuBLAS, NCCL, OpenMP and the C library: a name that ends in '*' stands for all that begin so. */
 static const char *const moves_bits[] = {
+    "CUBLASLT_WORKSPACE_SIZE",
     "CUBLAS_EMULATION_STRATEGY",
     "CUBLAS_WORKSPACE_CONFIG",
     "CUDA_FORCE_PTX_JIT",
