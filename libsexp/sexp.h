@@ -157,7 +157,7 @@ typedef struct sexp_options {
   size_t n_diagnostics;
   int64_t eval_limit;     /* work budget of the evaluator */
   bool optimize;          /* false: no simplification, fusion or reuse; the same bits */
-  const char *dump_after; /* name of a pass: its graphs are kept for sexp_program_dump; or NULL */
+  const char *dump_after; /* name of a pass: its graphs are kept as sexp_program_text's "dump"; or NULL */
   int64_t memory_bytes;   /* that the run and its copies may take on the CPU: values are computed again rather than held
                              until it fits, unless the experiment has a :recompute; 0: any */
   int memory_copies;      /* of parameters and states, that the caller will take of it */
