@@ -7,7 +7,8 @@
 
 typedef struct sx_executable sx_executable;
 
-/* Memory for the temporaries and scratch of executables of which one at a time is executed. */
+/* Memory for the temporaries and scratch of executables of which one at a time is executed. It grows as they are made
+ * until it is taken, which is before the first of them is executed. */
 typedef struct sx_workspace {
   void *memory;    /* NULL: not taken yet */
   int64_t n_bytes; /* what the largest of them needs */
@@ -29,8 +30,8 @@ int64_t sx_plan_constants(const sx_plan *plan);
 /* Scratch that executing the plan takes with so many threads, bytes. */
 int64_t sx_plan_scratch(const sx_cpu *cpu, const sx_plan *plan, int n_threads, sx_arena *arena);
 /* Resolves every task to a kernel and takes its memory (one block, freed by sx_executable_free; NULL
- * when there is none). draw_seed and the graph's name give the draws' keys; a draw of an initializer
- * graph ("init/PATH") takes the path in place of its ordinal. */
+ * when there is none): constants, and what it does not have in the workspace. draw_seed and the graph's name
+ * give the draws' keys; a draw of an initializer graph ("init/PATH") takes the path in place of its ordinal. */
 sx_executable *sx_executable_new(const sx_cpu *cpu, const sx_plan *plan, int64_t draw_seed, sx_arena *arena);
 void sx_executable_free(sx_executable *executable);
 /* Binds the memory of an EXTERNAL or OUTPUT buffer of the plan, by its index in plan->buffers (an input and an
@@ -38,7 +39,7 @@ void sx_executable_free(sx_executable *executable);
  * before each execution, in constant time. An output's memory does not overlap any other's, unless it is that of the
  * input of its name and sx_plan_in_place allows it. */
 void sx_executable_bind(sx_executable *executable, uint32_t buffer, void *data);
-/* Executes all tasks. False: stopped, *why says where. Allocates nothing. */
+/* Executes all tasks; a workspace that is shared has been taken. False: stopped, *why says where. Allocates nothing. */
 bool sx_executable_execute(sx_executable *executable, sx_stopped *why);
 /* NULL ends observing. False: no memory. */
 bool sx_executable_observe(sx_executable *executable, sx_observe *observe, void *context);
