@@ -13,6 +13,7 @@
 #include "../../libsexp/cpu/operand.h"
 #include "../common/cmocka_all.h"
 #include "../common/kernel_case.h"
+#include "../common/quick.h"
 
 typedef struct geometry {
   int64_t n, h, w, channels, out, kernel_h, kernel_w, stride, padding;
@@ -27,8 +28,7 @@ static const char *const names[N_KINDS] = {"conv", "data gradient", "weight grad
 static int start_pools(void **state) {
   (void)state;
   for (int k = 0; k < N_POOLS; k++) pools[k] = sx_pool_new(k + 1);
-  const char *quick = getenv("QUICK");
-  if (quick && *quick && strcmp(quick, "tools")) pool_step = 2;
+  if (test_is_quick()) pool_step = 2;
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "../../libsexp/cpu/operand.h"
 #include "../common/cmocka_all.h"
 #include "../common/kernel_case.h"
+#include "../common/quick.h"
 
 static const int thread_counts[] = {1, 2, 3, 7};
 enum { N_POOLS = 4, GUARD = 64, ELEMENT_LIMIT = 1 << 21, FEWEST_CASES = 20 };
@@ -117,10 +118,7 @@ static void check_all(uint64_t first_seed, uint64_t n, int64_t largest) {
   }
 }
 
-static uint64_t scaled(uint64_t n) {
-  const char *quick = getenv("QUICK");
-  return quick && *quick && strcmp(quick, "tools") ? (n + 9) / 10 : n;
-}
+static uint64_t scaled(uint64_t n) { return test_is_quick() ? (n + 9) / 10 : n; }
 
 static void small_calls(void **state) {
   (void)state;

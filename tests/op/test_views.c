@@ -12,6 +12,7 @@
 #include "../../libsexp/cpu/operand.h"
 #include "../common/cmocka_all.h"
 #include "../common/kernel_case.h"
+#include "../common/quick.h"
 
 enum { N_POOLS = 4, GUARD = 64, N_VIEWS = 3, RANK = 4, N_CASES = 210 };
 static sx_pool *pools[N_POOLS];
@@ -28,10 +29,7 @@ static int stop_pools(void **state) {
   return 0;
 }
 
-static uint64_t scaled(uint64_t n) {
-  const char *quick = getenv("QUICK");
-  return quick && *quick && strcmp(quick, "tools") ? (n + 9) / 10 : n;
-}
+static uint64_t scaled(uint64_t n) { return test_is_quick() ? (n + 9) / 10 : n; }
 
 /* ---- random choices ---------------------------------------------------------------------------- */
 

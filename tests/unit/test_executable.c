@@ -14,6 +14,7 @@
 #include "../common/cmocka_all.h"
 #include "../common/interpret.h"
 #include "../common/planned.h"
+#include "../common/quick.h"
 #include "../common/random_graph.h"
 
 /* Memory of the buffers from outside, by index of the plan; outputs are compared by name. */
@@ -113,8 +114,7 @@ static void check_ways(planned *p, const way *ways, size_t n_ways, uint64_t seed
 static void bits_do_not_depend_on_how(void **state) {
   (void)state;
   static const int threads[] = {1, 2, 3, 7};
-  const char *quick = getenv("QUICK");
-  uint64_t n_graphs = quick && *quick && strcmp(quick, "tools") ? 200 : 500;
+  uint64_t n_graphs = test_is_quick() ? 200 : 500;
   for (uint64_t seed = 0; seed < n_graphs; seed++) {
     planned *p = planned_random(seed, 20 + (int)(seed % 8) * 40);
     way ways[SX_N_SIMD + 4];
