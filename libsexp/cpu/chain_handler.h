@@ -47,9 +47,6 @@ SX_INLINE ints larger(ints a, ints b) {
 #endif
 }
 
-#define TWO(name, expression) \
-  SX_INLINE lanes two_##name(lanes a, lanes b) { return (lanes)(expression); }
-
 #define WITH_VECTOR(n, f)                 \
   r##n = f(r##n, load(m + n * SX_LANES)); \
   IN_ORDER;
@@ -60,30 +57,31 @@ SX_INLINE ints larger(ints a, ints b) {
 #define WITH_SPREAD_REVERSED(n, f) r##n = f(y, r##n);
 #define WITH_SELF(n, f) r##n = f(r##n, r##n);
 
-#define BINARY(name)                             \
-  HANDLER(name##_vector) {                       \
-    const float *m = operand(at, k, table, 0);   \
-    EACH(WITH_VECTOR, two_##name)                \
-    NEXT;                                        \
-  }                                              \
-  HANDLER(name##_vector_reversed) {              \
-    const float *m = operand(at, k, table, 0);   \
-    EACH(WITH_VECTOR_REVERSED, two_##name)       \
-    NEXT;                                        \
-  }                                              \
-  HANDLER(name##_spread) {                       \
-    lanes y = spread(*operand(at, k, table, 0)); \
-    EACH(WITH_SPREAD, two_##name)                \
-    NEXT;                                        \
-  }                                              \
-  HANDLER(name##_spread_reversed) {              \
-    lanes y = spread(*operand(at, k, table, 0)); \
-    EACH(WITH_SPREAD_REVERSED, two_##name)       \
-    NEXT;                                        \
-  }                                              \
-  HANDLER(name##_self) {                         \
-    EACH(WITH_SELF, two_##name)                  \
-    NEXT;                                        \
+#define BINARY(name, expression)                                               \
+  SX_INLINE lanes two_##name(lanes a, lanes b) { return (lanes)(expression); } \
+  HANDLER(name##_vector) {                                                     \
+    const float *m = operand(at, k, table, 0);                                 \
+    EACH(WITH_VECTOR, two_##name)                                              \
+    NEXT;                                                                      \
+  }                                                                            \
+  HANDLER(name##_vector_reversed) {                                            \
+    const float *m = operand(at, k, table, 0);                                 \
+    EACH(WITH_VECTOR_REVERSED, two_##name)                                     \
+    NEXT;                                                                      \
+  }                                                                            \
+  HANDLER(name##_spread) {                                                     \
+    lanes y = spread(*operand(at, k, table, 0));                               \
+    EACH(WITH_SPREAD, two_##name)                                              \
+    NEXT;                                                                      \
+  }                                                                            \
+  HANDLER(name##_spread_reversed) {                                            \
+    lanes y = spread(*operand(at, k, table, 0));                               \
+    EACH(WITH_SPREAD_REVERSED, two_##name)                                     \
+    NEXT;                                                                      \
+  }                                                                            \
+  HANDLER(name##_self) {                                                       \
+    EACH(WITH_SELF, two_##name)                                                \
+    NEXT;                                                                      \
   }
 
 /* The forms of an operation, in a table. */
