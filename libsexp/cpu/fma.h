@@ -45,15 +45,18 @@ SX_INLINE void sx_floats_fma(sx_floats *sum, sx_floats a, sx_floats b) {
 #endif
 }
 
-/* X of each number of rows that a tile in registers may have at this level: functions for them, and a table of those.
- * SX_EACH_TILE_ROWS: up to 14, 6 or 4; SX_EACH_FEW_TILE_ROWS: up to 12, 6 or 4. */
+/* The most rows of a tile in registers at this level, and X of each number of rows: functions for them, and a table of
+ * those. Few: where each row has an address of its own, which takes a register too. */
 #if defined(__AVX512F__)
+enum { SX_TILE_ROWS = 14, SX_FEW_TILE_ROWS = 12 };
 #define SX_EACH_FEW_TILE_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
 #define SX_EACH_TILE_ROWS(X) SX_EACH_FEW_TILE_ROWS(X) X(13) X(14)
 #elif defined(__AVX2__)
+enum { SX_TILE_ROWS = 6, SX_FEW_TILE_ROWS = 6 };
 #define SX_EACH_FEW_TILE_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #define SX_EACH_TILE_ROWS(X) SX_EACH_FEW_TILE_ROWS(X)
 #else
+enum { SX_TILE_ROWS = 4, SX_FEW_TILE_ROWS = 4 };
 #define SX_EACH_FEW_TILE_ROWS(X) X(1) X(2) X(3) X(4)
 #define SX_EACH_TILE_ROWS(X) SX_EACH_FEW_TILE_ROWS(X)
 #endif

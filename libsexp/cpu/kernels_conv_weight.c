@@ -5,14 +5,8 @@
 #include "level.h"
 #include "reference.h"
 
-#if defined(__AVX512F__)
-enum { TILE_ROWS = 14 };
-#elif defined(__AVX2__)
-enum { TILE_ROWS = 6 };
-#else
-enum { TILE_ROWS = 4 };
-#endif
 enum {
+  TILE_ROWS = SX_TILE_ROWS,
   TILE_VECTORS = 2,
   WIDTH = TILE_VECTORS * SX_LANES,
   DEPTH = SX_GEMM_DEPTH,

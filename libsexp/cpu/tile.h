@@ -9,11 +9,9 @@
 #include "gemm.h"
 
 #if defined(__AVX512F__)
-enum { SX_TILE_ROWS = 14, SX_TURN_ROWS = 8 };
-#elif defined(__AVX2__)
-enum { SX_TILE_ROWS = 6, SX_TURN_ROWS = 4 };
+enum { SX_TURN_ROWS = 8 };
 #else
-enum { SX_TILE_ROWS = 4, SX_TURN_ROWS = 4 };
+enum { SX_TURN_ROWS = 4 };
 #endif
 #if defined(__AVX2__)
 enum { SX_TURN_COLUMNS = 16 };
