@@ -15,7 +15,6 @@
 #include "run.h"
 
 static const char fixed_budget[] = "9"; /* f32 operations a byte, without a measurement */
-enum { DEGREE_TEXT = 24, BUDGET_TEXT = 64 };
 
 /* ---- deciding ---- */
 
