@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "fma_peak.h"
+#include "options.h"
 
 typedef struct shape {
   const char *name, *labels; /* N: as stored, T: transposed, of a then b */
@@ -232,33 +233,6 @@ static float *new_matrix(int64_t n, uint64_t seed) {
     matrix[k] = (float)(int32_t)(seed >> 40) * 0x1p-23f - 1.0f;
   }
   return matrix;
-}
-
-static bool selected(const char *name, int argc, char **argv) {
-  bool any = false;
-  for (int k = 1; k < argc; k++) {
-    if (argv[k][0] == '-') {
-      k++;
-      continue;
-    }
-    any = true;
-    if (strncmp(name, argv[k], strlen(argv[k])) == 0) return true;
-  }
-  return !any;
-}
-
-static int option(const char *name, int otherwise, int argc, char **argv) {
-  for (int k = 1; k + 1 < argc; k++)
-    if (strcmp(argv[k], name) == 0) return atoi(argv[k + 1]);
-  return otherwise;
-}
-
-static sx_simd level(int argc, char **argv) {
-  for (int k = 1; k + 1 < argc; k++)
-    for (sx_simd simd = SX_SIMD_SCALAR; simd < SX_N_SIMD; simd++)
-      if (strcmp(argv[k], "--simd") == 0 && strcmp(argv[k + 1], sx_simd_name(simd)) == 0 && sx_simd_available(simd))
-        return simd;
-  return sx_simd_best();
 }
 
 int main(int argc, char **argv) {
