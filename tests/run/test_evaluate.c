@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../common/cmocka_all.h"
+#include "../common/counted.h"
 #include "../common/strict_device.h"
 #include "../common/transcript.h"
 
@@ -257,34 +258,12 @@ static void test_opens_the_data_of_its_evaluations_alone(void **state) {
   assert_int_equal(f->files.n_open, 0);
 }
 
-typedef struct counted {
-  size_t now, most, n_calls, fails_at; /* fails_at 0: never */
-} counted;
-
-static void *take_counted(void *context, size_t n_bytes) {
-  counted *c = context;
-  if (++c->n_calls == c->fails_at) return NULL;
-  size_t *block = malloc(n_bytes + 64);
-  if (!block) return NULL;
-  *block = n_bytes;
-  c->now += n_bytes;
-  if (c->now > c->most) c->most = c->now;
-  return (char *)block + 64;
-}
-
-static void release_counted(void *context, void *pointer) {
-  if (!pointer) return;
-  size_t *block = (size_t *)(void *)((char *)pointer - 64);
-  ((counted *)context)->now -= *block;
-  free(block);
-}
-
 /* 4 MiB of parameters: adam holds that, a gradient and two states, an evaluation the parameters once. */
 static void test_holds_the_parameters_once(void **state) {
   fixture *f = *state;
   static const sexp_run_options options = SEXP_RUN_OPTIONS_DEFAULT;
   counted c = {0};
-  sexp_allocator allocator = {take_counted, release_counted, &c, 256};
+  sexp_allocator allocator = counted_allocator(&c);
   compile(f,
           "(defun p () (param \"p\" [1024 1024] :init (zeros shape)))"
           "(defrun r :seed 1 :steps 2 :optimizer (adam :lr 0.1) :loss (mean (p)))"
@@ -326,7 +305,7 @@ static void test_memory_that_fails(void **state) {
   static const int64_t dims[1] = {3};
   static const float p[3] = {1, 2, 3};
   counted c = {0};
-  sexp_allocator allocator = {take_counted, release_counted, &c, 256};
+  sexp_allocator allocator = counted_allocator(&c);
   sexp_tensor tensor = {"p", SEXP_F32, 1, dims, p, sizeof p, false};
   sexp_start start = {2, &tensor, 1};
   compile(f, text, &allocator);

@@ -4,29 +4,8 @@
 #include <string.h>
 
 #include "../common/cmocka_all.h"
+#include "../common/counted.h"
 #include "../common/memory_host.h"
-
-/* Blocks that the library holds. */
-typedef struct counted {
-  size_t now, n_calls;
-} counted;
-
-static void *take_counted(void *context, size_t n_bytes) {
-  counted *c = context;
-  size_t *block = malloc(n_bytes + 64);
-  if (!block) return NULL;
-  *block = n_bytes;
-  c->now += n_bytes;
-  c->n_calls++;
-  return (char *)block + 64;
-}
-
-static void release_counted(void *context, void *pointer) {
-  if (!pointer) return;
-  size_t *block = (size_t *)(void *)((char *)pointer - 64);
-  ((counted *)context)->now -= *block;
-  free(block);
-}
 
 typedef struct fixture {
   memory_host files;
@@ -73,7 +52,7 @@ static void compile_with(fixture *f, const char *text, sexp_options options) {
 
 static void compile(fixture *f, const char *text) {
   sexp_options options = SEXP_OPTIONS_DEFAULT;
-  options.allocator = (sexp_allocator){take_counted, release_counted, &f->c, 256};
+  options.allocator = counted_allocator(&f->c);
   compile_with(f, text, options);
 }
 
@@ -154,7 +133,7 @@ static void compile_deep(fixture *f, const char *stated, sexp_options options) {
   for (int i = 0; i < 4096 * 64; i++) x[i] = (float)(i % 97) / 97;
   if (!f->files.n_tensors) memory_host_add_tensor(&f->files, "n", "x", SEXP_F32, 2, dims, x);
   snprintf(text, sizeof text, deep, stated);
-  options.allocator = (sexp_allocator){take_counted, release_counted, &f->c, 256};
+  options.allocator = counted_allocator(&f->c);
   compile_with(f, text, options);
 }
 
