@@ -7,11 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "../../libsexp/cpu/operand.h"
 #include "../common/cmocka_all.h"
+#include "../common/guarded.h"
 #include "../common/kernel_case.h"
 #include "../common/quick.h"
 
@@ -60,30 +59,24 @@ static float value(values v, uint64_t bits) {
 /* An array that ends at a page without access. */
 typedef struct array {
   int64_t dims[4], strides[4];
-  char *pages;
-  size_t n_bytes;
+  guarded memory;
   sx_operand operand;
 } array;
 
 static void make_array(array *a, const int64_t dims[4], sx_dtype dtype, values v, uint64_t seed) {
   int64_t n = sx_count(dims, 4);
-  size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (size_t)(n * sx_element_bytes(dtype));
-  size_t whole = (bytes + page - 1) / page * page;
   memcpy(a->dims, dims, sizeof a->dims);
   a->strides[3] = 1;
   for (int axis = 2; axis >= 0; axis--) a->strides[axis] = a->strides[axis + 1] * dims[axis + 1];
-  a->n_bytes = whole + page;
-  a->pages = mmap(NULL, a->n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  assert_true(a->pages != MAP_FAILED);
-  assert_int_equal(mprotect(a->pages + whole, page, PROT_NONE), 0);
-  a->operand = (sx_operand){a->pages + whole - bytes, dtype, 4, a->dims, a->strides};
+  a->memory = guarded_new((size_t)(n * sx_element_bytes(dtype)), true);
+  a->operand = (sx_operand){a->memory.data, dtype, 4, a->dims, a->strides};
   for (int64_t k = 0; k < n; k++) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     sx_store(a->operand.data, dtype, k, (sx_value){.f = value(v, seed)});
   }
 }
 
-static void free_array(array *a) { munmap(a->pages, a->n_bytes); }
+static void free_array(array *a) { guarded_free(&a->memory); }
 
 /* ---- one convolution -------------------------------------------------------------------------- */
 

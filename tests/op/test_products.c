@@ -6,12 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "../../libsexp/cpu/canonical.h"
 #include "../../libsexp/cpu/operand.h"
 #include "../common/cmocka_all.h"
+#include "../common/guarded.h"
 
 typedef struct layout {
   const char *labels;
@@ -40,20 +39,8 @@ static int stop_pools(void **state) {
 }
 
 /* n elements that end at a page without access. Short floats are of moderate size. */
-typedef struct guarded {
-  char *pages;
-  size_t n_bytes;
-  void *data;
-} guarded;
-
-static guarded new_guarded(int64_t n, sx_dtype dtype, uint64_t seed) {
-  size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (size_t)(n * sx_element_bytes(dtype)),
-         whole = (bytes + page - 1) / page * page;
-  guarded g = {.n_bytes = whole + page};
-  g.pages = mmap(NULL, g.n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  assert_true(g.pages != MAP_FAILED);
-  assert_int_equal(mprotect(g.pages + whole, page, PROT_NONE), 0);
-  g.data = g.pages + whole - bytes;
+static guarded new_elements(int64_t n, sx_dtype dtype, uint64_t seed) {
+  guarded g = guarded_new((size_t)(n * sx_element_bytes(dtype)), true);
   for (int64_t k = 0; k < n; k++) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     float x = (float)(int32_t)(seed >> 40) * 0x1p-23f - 1.0f;
@@ -62,8 +49,6 @@ static guarded new_guarded(int64_t n, sx_dtype dtype, uint64_t seed) {
   }
   return g;
 }
-
-static void free_guarded(guarded *g) { munmap(g->pages, g->n_bytes); }
 
 /* Rows of a matrix lie `gap` elements farther apart than they are long. */
 typedef struct matrix {
@@ -77,7 +62,7 @@ static void make_matrix(matrix *x, int64_t batches, int64_t rows, int64_t column
   int64_t row = columns + gap, last = (batches * rows - 1) * row + columns;
   memcpy(x->dims, (int64_t[]){batches, rows, columns}, sizeof x->dims);
   memcpy(x->strides, (int64_t[]){rows * row, row, 1}, sizeof x->strides);
-  x->memory = new_guarded(last, dtype, seed);
+  x->memory = new_elements(last, dtype, seed);
   x->operand = (sx_operand){x->memory.data, dtype, 3, x->dims, x->strides};
 }
 
@@ -97,7 +82,7 @@ static void check_level(sx_call call, sx_simd simd, const matrix *want, const ch
   if (memcmp(got.memory.data, want->memory.data, (size_t)n * 4))
     fail_msg("%s at %s, %d threads differs from the reference", text, sx_simd_name(simd), sx_pool_threads(call.pool));
   for (int k = 0; k < GUARD; k++) assert_int_equal(scratch[bytes + k], 0xa5);
-  free_guarded(&got.memory);
+  guarded_free(&got.memory);
   free(scratch);
 }
 
@@ -119,9 +104,9 @@ static void check_of(sx_dtype dtype, const layout *l, int64_t batches, int64_t m
       call.pool = pools[p];
       check_level(call, simd, &c, text);
     }
-  free_guarded(&a.memory);
-  free_guarded(&b.memory);
-  free_guarded(&c.memory);
+  guarded_free(&a.memory);
+  guarded_free(&b.memory);
+  guarded_free(&c.memory);
 }
 
 static void check(const layout *l, int64_t batches, int64_t m, int64_t n, int64_t k, int64_t gap) {
@@ -193,7 +178,7 @@ static void panels(void **state) {
     for (int d = 0; d < 4; d++)
       for (int w = 0; w < 4; w++) {
         int64_t depth = depths[d], width = widths[w], row = depth * step, n = width - 2;
-        guarded from = new_guarded((n - 1) * row + (depth - 1) * step + 1, SX_F32, 1);
+        guarded from = new_elements((n - 1) * row + (depth - 1) * step + 1, SX_F32, 1);
         float want[MOST * 1030], got[MOST * 1030 + SPILL];
         sx_kernels(SX_SIMD_REFERENCE)->matrices->transpose(from.data, row, step, n, depth, width, want);
         for (sx_simd simd = SX_SIMD_SCALAR; simd < SX_N_SIMD; simd++) {
@@ -201,7 +186,7 @@ static void panels(void **state) {
           sx_kernels(simd)->matrices->transpose(from.data, row, step, n, depth, width, got);
           assert_memory_equal(got, want, (size_t)(depth * width) * sizeof *want);
         }
-        free_guarded(&from);
+        guarded_free(&from);
       }
 }
 

@@ -6,11 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "../../libsexp/cpu/operand.h"
 #include "../common/cmocka_all.h"
+#include "../common/guarded.h"
 #include "../common/kernel_case.h"
 #include "../common/quick.h"
 
@@ -64,25 +63,11 @@ static float value(values v, uint64_t bits) {
 
 typedef struct view {
   int64_t dims[RANK], strides[RANK];
-  char *pages;
-  size_t n_bytes;
+  guarded memory;
   sx_operand operand;
 } view;
 
-/* Memory of n elements, all NaN, between two pages without access, at one of which it lies. */
-static char *new_elements(view *x, int64_t n, int64_t each, bool at_end) {
-  size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (size_t)(n * each);
-  size_t whole = (bytes + page - 1) / page * page;
-  x->n_bytes = whole + 2 * page;
-  x->pages = mmap(NULL, x->n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  assert_true(x->pages != MAP_FAILED);
-  memset(x->pages + page, 0xff, whole);
-  assert_int_equal(mprotect(x->pages, page, PROT_NONE), 0);
-  assert_int_equal(mprotect(x->pages + page + whole, page, PROT_NONE), 0);
-  return x->pages + page + (at_end ? whole - bytes : 0);
-}
-
-static void free_view(view *x) { munmap(x->pages, x->n_bytes); }
+static void free_view(view *x) { guarded_free(&x->memory); }
 
 static void swap(int *a, int *b) {
   int old = *a;
@@ -132,8 +117,9 @@ static void allocate_view(view *x, int rank, sx_dtype dtype, uint64_t *random) {
     int64_t span = x->strides[axis] * (x->dims[axis] - 1);
     *(span < 0 ? &lowest : &highest) += span;
   }
-  char *first = new_elements(x, is_empty ? 0 : highest - lowest + 1, each, one_in(random, 2));
-  x->operand = (sx_operand){first - lowest * each, dtype, rank, x->dims, x->strides};
+  int64_t n = is_empty ? 0 : highest - lowest + 1;
+  x->memory = guarded_new((size_t)(n * each), one_in(random, 2));
+  x->operand = (sx_operand){(char *)x->memory.data - lowest * each, dtype, rank, x->dims, x->strides};
 }
 
 static void fill_view(view *x, values v, uint64_t *random) {
