@@ -119,7 +119,7 @@ def the_examples_stopped_between_equal_the_examples(folder):
 
 @test
 def a_signal_then_a_resume(folder):
-    path = experiment(folder, data=":data d :batch 5 :microbatches 3 :steps 3000")
+    path = experiment(folder, data=":data d :batch 5 :microbatches 3 :steps 1000000")
     out = os.path.join(folder, "out")
     process = subprocess.Popen([RUN, path, "--quiet", "--checkpoint-dir", out, "--metrics", f"jsonl:{out}.jsonl"],
                                stderr=subprocess.DEVNULL)
