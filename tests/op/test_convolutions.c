@@ -12,6 +12,7 @@
 #include "../common/cmocka_all.h"
 #include "../common/guarded.h"
 #include "../common/kernel_case.h"
+#include "../common/operand_values.h"
 #include "../common/quick.h"
 
 typedef struct geometry {
@@ -39,23 +40,6 @@ static int stop_pools(void **state) {
 
 /* ---- arrays -------------------------------------------------------------------------------- */
 
-typedef enum values { PLAIN, TINY, SPECIAL } values;
-
-static float value(values v, uint64_t bits) {
-  float unit = (float)(int32_t)(bits >> 40) * 0x1p-23f - 1.0f;
-  uint64_t which = bits >> 20 & 1023;
-  switch (v) {
-    case TINY: /* most products underflow, to zeros of either sign */
-      return which % 3 == 0 ? 0.0f * unit : unit * 0x1p-75f;
-    case SPECIAL:
-      if (which == 0) return sx_from_bits_f32(0x7f800000u | (uint32_t)(bits >> 63) << 31);
-      if (which == 1) return sx_from_bits_f32(0x7fc00000u);
-      return which < 300 ? 0.0f * unit : unit;
-    default:
-      return unit;
-  }
-}
-
 /* An array that ends at a page without access. */
 typedef struct array {
   int64_t dims[4], strides[4];
@@ -63,7 +47,7 @@ typedef struct array {
   sx_operand operand;
 } array;
 
-static void make_array(array *a, const int64_t dims[4], sx_dtype dtype, values v, uint64_t seed) {
+static void make_array(array *a, const int64_t dims[4], sx_dtype dtype, operand_values v, uint64_t seed) {
   int64_t n = sx_count(dims, 4);
   memcpy(a->dims, dims, sizeof a->dims);
   a->strides[3] = 1;
@@ -72,7 +56,7 @@ static void make_array(array *a, const int64_t dims[4], sx_dtype dtype, values v
   a->operand = (sx_operand){a->memory.data, dtype, 4, a->dims, a->strides};
   for (int64_t k = 0; k < n; k++) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
-    sx_store(a->operand.data, dtype, k, (sx_value){.f = value(v, seed)});
+    sx_store(a->operand.data, dtype, k, (sx_value){.f = operand_value(v, seed)});
   }
 }
 
@@ -88,7 +72,7 @@ static void check_level(sx_call call, sx_graph *graph, sx_simd simd, const array
   if (posix_memalign((void **)&scratch, 64, (size_t)bytes + GUARD)) abort();
   memset(scratch, 0xa5, (size_t)bytes + GUARD);
   array got;
-  make_array(&got, want->dims, dtype, PLAIN, 99);
+  make_array(&got, want->dims, dtype, VALUES_UNIT, 99);
   call.out = got.operand;
   call.scratch = scratch;
   if (!sx_kernels(simd)->fast[call.node->op](&call)) sx_reference[call.node->op](&call);
@@ -100,7 +84,7 @@ static void check_level(sx_call call, sx_graph *graph, sx_simd simd, const array
   free(scratch);
 }
 
-static void check_kind(const geometry *g, int kind, sx_dtype dtype, values v) {
+static void check_kind(const geometry *g, int kind, sx_dtype dtype, operand_values v) {
   int64_t oh = (g->h + 2 * g->padding - g->kernel_h) / g->stride + 1;
   int64_t ow = (g->w + 2 * g->padding - g->kernel_w) / g->stride + 1;
   const int64_t dims[3][4] = {
@@ -134,7 +118,7 @@ static void check_kind(const geometry *g, int kind, sx_dtype dtype, values v) {
   for (int k = 0; k < 3; k++) free_array(&arrays[k]);
 }
 
-static void check(const geometry *g, size_t n, sx_dtype dtype, values v) {
+static void check(const geometry *g, size_t n, sx_dtype dtype, operand_values v) {
   for (size_t k = 0; k < n; k++)
     for (int kind = 0; kind < N_KINDS; kind++) check_kind(&g[k], kind, dtype, v);
 }
@@ -171,35 +155,35 @@ static const geometry odd[] = {
 
 static void usual_geometries(void **state) {
   (void)state;
-  CHECK(usual, SX_F32, PLAIN);
+  CHECK(usual, SX_F32, VALUES_UNIT);
 }
 
 static void blocks_of_the_contracted_index(void **state) {
   (void)state;
-  CHECK(blocks, SX_F32, PLAIN);
+  CHECK(blocks, SX_F32, VALUES_UNIT);
 }
 
 static void odd_geometries(void **state) {
   (void)state;
-  CHECK(odd, SX_F32, PLAIN);
+  CHECK(odd, SX_F32, VALUES_UNIT);
 }
 
 static void sums_that_underflow(void **state) {
   (void)state;
-  CHECK(usual, SX_F32, TINY);
-  CHECK(odd, SX_F32, TINY);
+  CHECK(usual, SX_F32, VALUES_UNDERFLOW);
+  CHECK(odd, SX_F32, VALUES_UNDERFLOW);
 }
 
 static void values_that_are_not_finite(void **state) {
   (void)state;
-  CHECK(usual, SX_F32, SPECIAL);
-  CHECK(odd, SX_F32, SPECIAL);
+  CHECK(usual, SX_F32, VALUES_NOT_FINITE);
+  CHECK(odd, SX_F32, VALUES_NOT_FINITE);
 }
 
 static void short_floats(void **state) {
   (void)state;
-  check(usual, 4, SX_BF16, PLAIN);
-  check(usual, 4, SX_F16, PLAIN);
+  check(usual, 4, SX_BF16, VALUES_UNIT);
+  check(usual, 4, SX_F16, VALUES_UNIT);
 }
 
 int main(void) {

@@ -11,6 +11,7 @@
 #include "../common/cmocka_all.h"
 #include "../common/guarded.h"
 #include "../common/kernel_case.h"
+#include "../common/operand_values.h"
 #include "../common/quick.h"
 
 enum { N_POOLS = 4, GUARD = 64, N_VIEWS = 3, RANK = 4, N_CASES = 210 };
@@ -41,23 +42,6 @@ static uint64_t next(uint64_t *random) {
 
 static int64_t below(uint64_t *random, int64_t n) { return (int64_t)(next(random) % (uint64_t)n); }
 static bool one_in(uint64_t *random, int64_t n) { return below(random, n) == 0; }
-
-typedef enum values { PLAIN, TINY, SPECIAL, N_VALUES } values;
-
-static float value(values v, uint64_t bits) {
-  float unit = (float)(int32_t)(bits >> 40) * 0x1p-23f - 1.0f;
-  uint64_t which = bits & 1023;
-  switch (v) {
-    case TINY: /* most products underflow, to zeros of either sign */
-      return which % 3 == 0 ? 0.0f * unit : unit * 0x1p-75f;
-    case SPECIAL:
-      if (which == 0) return sx_from_bits_f32(0x7f800000u | (uint32_t)(bits >> 63) << 31);
-      if (which == 1) return sx_from_bits_f32(0x7fc00000u);
-      return which < 300 ? 0.0f * unit : unit;
-    default:
-      return unit;
-  }
-}
 
 /* ---- views ------------------------------------------------------------------------------------- */
 
@@ -122,10 +106,10 @@ static void allocate_view(view *x, int rank, sx_dtype dtype, uint64_t *random) {
   x->operand = (sx_operand){(char *)x->memory.data - lowest * each, dtype, rank, x->dims, x->strides};
 }
 
-static void fill_view(view *x, values v, uint64_t *random) {
+static void fill_view(view *x, operand_values v, uint64_t *random) {
   int64_t index[RANK] = {0};
   for (int64_t k = sx_operand_count(&x->operand); k > 0; k--) {
-    sx_value element = {.f = value(v, next(random))};
+    sx_value element = {.f = operand_value(v, next(random))};
     sx_store(x->operand.data, x->operand.dtype, sx_operand_at(&x->operand, index), element);
     sx_index_next(index, x->dims, x->operand.rank);
   }
@@ -136,7 +120,7 @@ static void fill_view(view *x, values v, uint64_t *random) {
 /* A node of two inputs; the views are its result, contiguous, and the inputs. */
 typedef struct trial {
   uint64_t number, random;
-  values values;
+  operand_values values;
   sx_node nodes[N_VIEWS];
   view views[N_VIEWS];
   sx_id ids[2];
@@ -149,7 +133,7 @@ static trial current; /* outlives a test that fails within it */
 static trial *new_trial(sx_op op, uint64_t number) {
   trial *t = &current;
   *t = (trial){.number = number, .random = number * 1000003u + (uint64_t)op, .ids = {1, 2}, .is_running = true};
-  t->values = (values)below(&t->random, N_VALUES);
+  t->values = (operand_values)below(&t->random, N_OPERAND_VALUES);
   t->nodes[0].op = op;
   return t;
 }
