@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compile.h"
+#include "cpu/operand.h"
 #include "run/dataset.h"
 
 /* ---- knobs ---- */
@@ -90,18 +91,12 @@ sexp_dtype sx_public_dtype(sx_dtype dtype) {
   return map[dtype];
 }
 
-static int64_t count_elements(int rank, const int64_t *dims) {
-  int64_t n = 1;
-  for (int i = 0; i < rank; i++) n *= dims[i]; /* shapes are checked to fit when their nodes are made */
-  return n;
-}
-
 static void describe_parameters(sexp_description *d, const sx_compiled *compiled) {
   const sx_program *program = compiled->program;
   sexp_parameter *parameters = SX_NEW_N(program->arena, sexp_parameter, program->params.n);
   for (size_t i = 0; i < program->params.n; i++) {
     const sx_param *param = &program->params.items[i];
-    int64_t n = count_elements(param->rank, param->dims);
+    int64_t n = sx_count(param->dims, param->rank);
     parameters[i] = (sexp_parameter){.path = param->path,
                                      .dtype = sx_public_dtype(param->dtype),
                                      .rank = param->rank,
@@ -124,7 +119,7 @@ static void describe_states(sexp_description *d, const sx_compiled *compiled) {
     const sx_state *state = &program->states.items[i];
     states[i] = (sexp_parameter){
         .path = state->path, .dtype = sx_public_dtype(state->dtype), .rank = state->rank, .dims = state->dims};
-    int64_t n_bytes = count_elements(state->rank, state->dims) * (int64_t)sx_dtype_bytes(state->dtype);
+    int64_t n_bytes = sx_count(state->dims, state->rank) * (int64_t)sx_dtype_bytes(state->dtype);
     d->state_bytes += n_bytes;
     if (compiled->state_written[i] == SX_WRITTEN_BESIDE) d->beside_bytes += n_bytes;
   }

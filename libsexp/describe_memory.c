@@ -1,20 +1,15 @@
-/* What a run on the CPU holds, by kind, before any of it is taken. Sums that overflow are INT64_MAX. */
+/* What a run on the CPU holds, by kind, before any of it is taken. Sums that overflow are INT64_MAX; the
+ * elements of one tensor do not, which was seen when its node was made. */
 #include "compile.h"
 #include "cpu/executable.h"
+#include "cpu/operand.h"
 #include "run/loader.h"
+#include "run/run.h"
 #include "run/sum_tree.h"
-
-enum { CELL_FLOATS = 16 }; /* gradients are aligned so in their sum */
 
 static int64_t plus(int64_t a, int64_t b) { return __builtin_add_overflow(a, b, &a) ? INT64_MAX : a; }
 
 static int64_t times(int64_t a, int64_t b) { return __builtin_mul_overflow(a, b, &a) ? INT64_MAX : a; }
-
-static int64_t elements(int rank, const int64_t *dims) {
-  int64_t n = 1;
-  for (int i = 0; i < rank; i++) n *= dims[i]; /* shapes are checked to fit when their nodes are made */
-  return n;
-}
 
 /* ---- parameters, states, gradients ---- */
 
@@ -27,12 +22,12 @@ static void add_tensors(sexp_memory_use *use, const sx_compiled *compiled) {
   const sx_program *program = compiled->program;
   for (size_t i = 0; i < program->params.n; i++) {
     const sx_param *param = &program->params.items[i];
-    int64_t n_bytes = elements(param->rank, param->dims) * (int64_t)sx_dtype_bytes(param->dtype);
+    int64_t n_bytes = sx_count(param->dims, param->rank) * (int64_t)sx_dtype_bytes(param->dtype);
     add_tensor(use, compiled->param_written[i], n_bytes, &use->parameters);
   }
   for (size_t i = 0; i < program->states.n; i++) {
     const sx_state *state = &program->states.items[i];
-    int64_t n_bytes = elements(state->rank, state->dims) * (int64_t)sx_dtype_bytes(state->dtype);
+    int64_t n_bytes = sx_count(state->dims, state->rank) * (int64_t)sx_dtype_bytes(state->dtype);
     add_tensor(use, compiled->state_written[i], n_bytes, &use->states);
   }
 }
@@ -43,9 +38,9 @@ static void add_gradients(sexp_memory_use *use, const sx_program *program) {
   int levels = 0;
   for (size_t i = 0; i < program->params.n; i++) {
     const sx_param *param = &program->params.items[i];
-    int64_t count = elements(param->rank, param->dims);
+    int64_t count = sx_count(param->dims, param->rank);
     if (!param->trainable) continue;
-    n = plus(n, (count + CELL_FLOATS - 1) / CELL_FLOATS * CELL_FLOATS);
+    n = plus(n, (count + SX_CELL_FLOATS - 1) / SX_CELL_FLOATS * SX_CELL_FLOATS);
     if (param->dtype != SX_F32) narrow = plus(narrow, count * (int64_t)sx_dtype_bytes(param->dtype));
   }
   for (uint32_t s = 0; s < program->n_stages; s++) {
@@ -54,7 +49,7 @@ static void add_gradients(sexp_memory_use *use, const sx_program *program) {
     if (outputs > scalars) scalars = outputs;
     if (of_stage > levels) levels = of_stage;
   }
-  use->gradients = plus(sx_sum_tree_bytes(plus(n, scalars * CELL_FLOATS), levels), narrow);
+  use->gradients = plus(sx_sum_tree_bytes(plus(n, scalars * SX_CELL_FLOATS), levels), narrow);
 }
 
 /* ---- data ---- */
@@ -64,7 +59,7 @@ static int64_t batch_bytes(const sx_compiled *compiled, int data, int64_t batch)
   int64_t n_bytes = 0;
   for (uint32_t f = 0; facts && f < facts->n_fields; f++) {
     const sx_field_type *field = &facts->fields[f];
-    int64_t one = elements(field->rank, field->dims) * (int64_t)sx_dtype_bytes(field->dtype);
+    int64_t one = sx_count(field->dims, field->rank) * (int64_t)sx_dtype_bytes(field->dtype);
     n_bytes = plus(n_bytes, times(one, batch));
   }
   return n_bytes;
