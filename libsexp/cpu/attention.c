@@ -179,10 +179,11 @@ sx_attending *sx_attending_new(const sx_plan *plan, const sx_task *task, const s
   a->tile_rows = even_part(a->block_rows, TILE_ROWS);
   prepare_products(a, given, arena);
   prepare_group(a, given, arena);
-  int64_t most = of->columns;
+  int64_t deepest = 0;
   for (uint32_t i = 0; i < of->n_products; i++)
-    if (of->products[i].depth > most) most = of->products[i].depth;
-  if (a->over_rows && of->rows > a->block_rows) a->block_place = take_floats(a, of->columns * most);
+    if (of->products[i].depth > deepest) deepest = of->products[i].depth;
+  int64_t most = deepest > of->columns ? deepest : of->columns;
+  if (a->over_rows && of->rows > a->block_rows) a->block_place = take_floats(a, of->columns * deepest);
   a->panel_place = take_floats(a, sx_gemm_scratch_bytes(most, most) / (int64_t)sizeof(float));
   return a;
 }
