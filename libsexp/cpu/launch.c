@@ -52,15 +52,15 @@ static void list_task(joining *j, uint32_t t) {
   }
 }
 
-/* Adds the task to those listed, if it can run beside them all. */
+/* Adds the task to those listed, if it can run beside them all. None writes what another does: what a task stores is
+ * read, and its memory is no other's before. */
 static bool join(joining *j, uint32_t t) {
   size_t n_reads = j->reads.n, n_writes = j->writes.n;
   if (j->plan->tasks.items[t].kind != SX_TASK_ELEMENT) return false;
   list_task(j, t);
   bool apart = true;
   for (size_t i = n_writes; i < j->writes.n && apart; i++)
-    apart = !any_overlap(j->plan, &j->reads, n_reads, j->writes.items[i]) &&
-            !any_overlap(j->plan, &j->writes, n_writes, j->writes.items[i]);
+    apart = !any_overlap(j->plan, &j->reads, n_reads, j->writes.items[i]);
   for (size_t i = n_reads; i < j->reads.n && apart; i++)
     apart = !any_overlap(j->plan, &j->writes, n_writes, j->reads.items[i]);
   return apart;
