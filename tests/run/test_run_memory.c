@@ -164,13 +164,13 @@ static void kinds_add_up_to_what_is_held(void **state) {
   assert_int_equal(use.data, 5 * 2048 * 64 * 4);    /* four of the loader, one of the evaluation */
 }
 
-/* What only the executables of the loss and of an evaluation have. */
+/* What only the executables of the loss and of an evaluation have; that of an initial value is gone before. */
 static void constants_count_for_every_graph(void **state) {
   fixture *f = *state;
   static const sexp_run_options run_options = SEXP_RUN_OPTIONS_DEFAULT;
   compile(f,
           "(defun far () (mean (cast (iota 500000) f32)))"
-          "(defrun r :seed 1 :steps 1 :loss (* (far) (param \"w\" [] :init 1)) :optimizer (sgd :lr 0.1))"
+          "(defrun r :seed 1 :steps 1 :loss (* (far) (param \"w\" [] :init (far))) :optimizer (sgd :lr 0.1))"
           "(defeval e :run r :metrics ((\"m\" (far))))");
   sexp_memory_use use = use_of(f);
   assert_true(use.constants >= 2 * 500000 * 4 && use.constants < 2 * 500000 * 4 + 4096);
@@ -178,6 +178,16 @@ static void constants_count_for_every_graph(void **state) {
   make(f, run_options);
   double held = (double)(f->c.now - before);
   assert_true(held > 0.97 * (double)use.total && held < 1.03 * (double)use.total + (1 << 20));
+}
+
+/* Those of a short dtype are held beside the sum, and parameters that are not trained have none. */
+static void gradients_are_of_what_is_trained(void **state) {
+  fixture *f = *state;
+  compile(f,
+          "(defrun r :seed 1 :steps 1 :optimizer (sgd :lr 0.1) :loss (+ (sum (param \"a\" [20] :init (ones shape)))"
+          " (+ (cast (sum (param \"b\" [300] :dtype bf16 :init (ones shape :dtype bf16))) f32)"
+          " (sum (param \"c\" [5000] :init (ones shape) :trainable false)))))");
+  assert_int_equal(use_of(f).gradients, (32 + 304 + 3 * 16) * 4 + 300 * 2); /* and a cell for each output */
 }
 
 /* Losses of two steps. */
@@ -215,6 +225,11 @@ static void less_memory_recomputes_more(void **state) {
   compile_deep(f, "", options);
   assert_int_equal(use_of(f).total, usual);
   release(f);
+  options.memory_copies = 1;
+  compile_deep(f, "", options);
+  assert_true(use_of(f).recompute > 4);
+  release(f);
+  options.memory_copies = 0;
   options.memory_bytes = least;
   compile_deep(f, "", options);
   assert_true(use_of(f).total <= least && use_of(f).recompute > 4);
@@ -237,9 +252,9 @@ static void less_memory_recomputes_more(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(steps_allocate_nothing),       TEST(evaluations_share_what_steps_take),
-      TEST(kinds_add_up_to_what_is_held), TEST(constants_count_for_every_graph),
-      TEST(less_memory_recomputes_more),
+      TEST(steps_allocate_nothing),           TEST(evaluations_share_what_steps_take),
+      TEST(kinds_add_up_to_what_is_held),     TEST(constants_count_for_every_graph),
+      TEST(gradients_are_of_what_is_trained), TEST(less_memory_recomputes_more),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

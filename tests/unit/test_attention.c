@@ -148,6 +148,7 @@ static const attention_shape shapes_tested[] = {
     {2, 4, 257, 257, 4, MASK_CAUSAL, false, false, true, true, false},
     {1, 8, 300, 280, 5, MASK_STRICT, false, false, true, true, false},
     {1, 9, 530, 60, 3, MASK_NONE, true, false, true, true, false},
+    {1, 8, 257, 48, 60, MASK_NONE, false, false, true, true, false},
     {2, 4, 40, 512, 33, MASK_CAUSAL, false, false, true, false, false},
     {2, 4, 100, 64, 270, MASK_CAUSAL, false, false, false, true, false},
     {8, 2, 128, 128, 32, MASK_STRICT, false, false, false, false, false},
@@ -273,6 +274,52 @@ static void left_out_columns_have_sums_of_blocks_before(void **state) {
   planned_free(p);
 }
 
+/* Scores, the mask that shows columns up to the row's, and what is far below scores. */
+#define SCORES                                                                                           \
+  "graph \"g\"\n%0 = input {name \"q\"} : f32 [8 64 4]\n%1 = input {name \"k\"} : f32 [8 64 4]\n"        \
+  "%2 = einsum %0 %1 {labels \"bqd,bkd->bqk\"} : f32 [8 64 64]\n%3 = iota {axis 0} : i32 [64 64]\n"      \
+  "%4 = iota {axis 1} : i32 [64 64]\n%5 = ge %3 %4 : bool [64 64]\n%6 = broadcast %5 : bool [8 64 64]\n" \
+  "%7 = const {value -1e30} : f32 [8 64 64]\n"
+
+static void check_text(const char *text) {
+  planned *p = planned_text(text);
+  assert_int_equal(count_tasks(plan_of(p, SX_ATTENTION_ALWAYS), SX_TASK_ATTENTION), 1);
+  check_values(p, &(attention_shape){8, 1, 64, 64, 4, MASK_CAUSAL, false, false, false, false, false}, VALUES_PLAIN, 1);
+  planned_free(p);
+}
+
+/* The column that one mask hides and the other shows is not left out. */
+static void the_widest_mask_counts(void **state) {
+  (void)state;
+  check_text(SCORES
+             "%8 = gt %3 %4 : bool [64 64]\n%9 = broadcast %8 : bool [8 64 64]\n"
+             "%10 = where %9 %2 %7 : f32 [8 64 64]\n%11 = exp %10 : f32 [8 64 64]\n"
+             "%12 = input {name \"g\"} : f32 [8 64 4]\n"
+             "%13 = einsum %12 %1 {labels \"bqd,bkd->bqk\"} : f32 [8 64 64]\n"
+             "%14 = const {value 0} : f32 [8 64 64]\n%15 = where %6 %13 %14 : f32 [8 64 64]\n"
+             "%16 = add %11 %15 : f32 [8 64 64]\n%17 = reduce-max %10 {axes [2]} : f32 [8 64]\n"
+             "%18 = tanh %17 : f32 [8 64]\n%19 = reshape %18 : f32 [8 64 1]\n%20 = broadcast %19 : f32 [8 64 64]\n"
+             "%21 = mul %16 %20 : f32 [8 64 64]\n%22 = einsum %21 %0 {labels \"bqk,bkd->bqd\"} : f32 [8 64 4]\n"
+             "output \"o\" %22\n");
+}
+
+/* Sums of a row: -0 of the columns near the diagonal, +0 of all. */
+static void sums_that_are_zero_take_all_columns(void **state) {
+  (void)state;
+  check_text(SCORES
+             "%8 = where %6 %2 %7 : f32 [8 64 64]\n%9 = exp %8 : f32 [8 64 64]\n"
+             "%10 = exp %0 : f32 [8 64 4]\n%11 = iota {axis 1} : i32 [8 64 4]\n"
+             "%12 = const {value 48} : i32 [8 64 4]\n%13 = lt %11 %12 : bool [8 64 4]\n"
+             "%14 = const {value 0} : f32 [8 64 4]\n%15 = const {value -1} : f32 [8 64 4]\n"
+             "%16 = where %13 %14 %15 : f32 [8 64 4]\n"
+             "%17 = einsum %10 %16 {labels \"bqd,bkd->bqk\"} : f32 [8 64 64]\n%18 = neg %17 : f32 [8 64 64]\n"
+             "%19 = mul %9 %18 : f32 [8 64 64]\n%20 = sum %19 {axes [2]} : f32 [8 64]\n"
+             "%21 = const {value 1} : f32 [8 64]\n%22 = div %21 %20 : f32 [8 64]\n%23 = tanh %22 : f32 [8 64]\n"
+             "%24 = reshape %23 : f32 [8 64 1]\n%25 = broadcast %24 : f32 [8 64 64]\n"
+             "%26 = mul %9 %25 : f32 [8 64 64]\n%27 = einsum %26 %0 {labels \"bqk,bkd->bqd\"} : f32 [8 64 4]\n"
+             "output \"o\" %27\n");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bits_are_those_of_the_composition),
@@ -282,6 +329,8 @@ int main(void) {
       cmocka_unit_test(scores_of_what_is_inside_are_refused),
       cmocka_unit_test(families_of_many_products_are_refused),
       cmocka_unit_test(left_out_columns_have_sums_of_blocks_before),
+      cmocka_unit_test(the_widest_mask_counts),
+      cmocka_unit_test(sums_that_are_zero_take_all_columns),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

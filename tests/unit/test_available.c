@@ -1,6 +1,7 @@
 /* The memory that the system lets a process have, from files as Linux has them. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "../../tools/common/available.h"
@@ -115,11 +116,30 @@ static void addresses_may_be_fewest(void **state) {
   assert_string_equal(whose, "ulimit -v leaves");
 }
 
+/* What is mapped already is taken. */
+static void addresses_are_those_that_are_left(void **state) {
+  (void)state;
+  struct rlimit before, limit;
+  scratch_empty();
+  assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+  limit = (struct rlimit){(rlim_t)1 << 60, before.rlim_max};
+  if (before.rlim_max < limit.rlim_cur) skip();
+  assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+  tool_available found = look();
+  assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+  assert_true(found.addresses == INT64_C(1) << 60);
+  assert_in_range(found.address_left, 1, found.addresses - 4096);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(nothing_is_known),          cmocka_unit_test(a_machine_without_groups),
-      cmocka_unit_test(groups_of_version_2),       cmocka_unit_test(groups_of_version_1),
-      cmocka_unit_test(a_group_above_may_be_full), cmocka_unit_test(addresses_may_be_fewest),
+      cmocka_unit_test(nothing_is_known),
+      cmocka_unit_test(a_machine_without_groups),
+      cmocka_unit_test(groups_of_version_2),
+      cmocka_unit_test(groups_of_version_1),
+      cmocka_unit_test(a_group_above_may_be_full),
+      cmocka_unit_test(addresses_may_be_fewest),
+      cmocka_unit_test(addresses_are_those_that_are_left),
   };
   return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -1,4 +1,5 @@
 /* Plans: views, groups, order, as text of small graphs and as rules that hold for random ones. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -448,6 +449,32 @@ static void check_rules(const sx_plan *plan, bool fuse) {
   free(computed);
 }
 
+/* Two groups too large to be one read both %6 and %7, the first one %6 before the second does, and %7 after it: if each
+ * waited for who reads it first, neither group could be evaluated before the other. */
+static void what_two_groups_read_does_not_wait(void **state) {
+  (void)state;
+  char text[8192], *end = text;
+  end += sprintf(end,
+                 "graph \"g\"\n%%0 = param {path \"a\"} : f32 [40]\n%%1 = param {path \"b\"} : f32 [40]\n"
+                 "%%2 = param {path \"c\"} : f32 [40]\n%%3 = param {path \"d\"} : f32 []\n%%4 = exp %%3 : f32 []\n"
+                 "%%5 = broadcast %%4 : f32 [40]\n%%6 = neg %%0 : f32 [40]\n%%7 = neg %%1 : f32 [40]\n"
+                 "%%8 = mul %%2 %%5 : f32 [40]\n%%9 = add %%8 %%6 : f32 [40]\n");
+  int id = 10;
+  for (; id < 8 + SX_GROUP_NODES - 3; id++) end += sprintf(end, "%%%d = exp %%%d : f32 [40]\n", id, id - 1);
+  int first = id - 1, other = id;
+  end +=
+      sprintf(end, "%%%d = param {path \"e\"} : f32 [40]\n%%%d = mul %%%d %%5 : f32 [40]\n", other, other + 1, other);
+  for (id = other + 2; id < other + 4; id++) end += sprintf(end, "%%%d = exp %%%d : f32 [40]\n", id, id - 1);
+  end += sprintf(end, "%%%d = add %%%d %%7 : f32 [40]\n%%%d = add %%%d %%7 : f32 [40]\n", id, id - 1, id + 1, first);
+  end += sprintf(end, "%%%d = sub %%%d %%6 : f32 [40]\n", id + 2, id);
+  sprintf(end, "output \"m\" %%6\noutput \"n\" %%7\noutput \"x\" %%%d\noutput \"y\" %%%d\n", id + 1, id + 2);
+  planned *p = planned_text(text);
+  const sx_plan *plan = planned_engine_plan(p, true, true);
+  assert_int_equal(plan->tasks.n, 5);
+  check_rules(plan, true);
+  planned_free(p);
+}
+
 static void rules_hold_for_random_graphs(void **state) {
   (void)state;
   size_t n_tasks[2] = {0, 0};
@@ -550,6 +577,7 @@ int main(void) {
       cmocka_unit_test(outputs_take_the_place_of_what_is_read_no_more),
       cmocka_unit_test(order_keeps_memory_low),
       cmocka_unit_test(groups_wait_for_their_readers),
+      cmocka_unit_test(what_two_groups_read_does_not_wait),
       cmocka_unit_test(rules_hold_for_random_graphs),
       cmocka_unit_test(plans_repeat),
       cmocka_unit_test(cost_is_linear),
