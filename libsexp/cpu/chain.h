@@ -11,6 +11,7 @@
 #define SX_CPU_CHAIN_H
 
 #include "../ir/ir.h"
+#include "sum_table.h"
 
 typedef void sx_handler(void); /* of a level's own signature */
 
@@ -30,13 +31,12 @@ typedef enum sx_form {
   SX_N_FORMS
 } sx_form;
 
-/* The order of a sum, and the chunks of the longest row there is (SX_ROW_MOST). */
-enum { SX_FOLD_LANES = 32, SX_FOLD_CHUNK = 4096, SX_FOLD_CHUNKS = 8 };
+enum { SX_FOLD_CHUNKS = 8 }; /* of the longest row there is (SX_ROW_MOST) */
 
 /* A reduction of one row under way: see numerics 1 for the order of a sum. */
 typedef struct sx_fold {
-  float lanes[SX_FOLD_LANES];
-  int32_t nans[SX_FOLD_LANES]; /* of a maximum or minimum */
+  float lanes[SX_SUM_LANES];
+  int32_t nans[SX_SUM_LANES]; /* of a maximum or minimum */
   float chunks[SX_FOLD_CHUNKS];
   int64_t left, taken; /* elements of the row to come; of the chunk so far */
   int32_t n_chunks;

@@ -11,8 +11,9 @@
 
 #include "../pass/plan_parts.h"
 #include "launch.h"
+#include "sum_table.h"
 
-enum { CHUNK = 4096, SHORTEST_ROW = 128 };
+enum { SHORTEST_ROW = 128 };
 
 /* By nodes of the graph, whatever tasks they are in; a view reads nothing. */
 uint32_t *sx_count_readings(const sx_plan *plan, sx_arena *arena) {
@@ -93,7 +94,7 @@ static bool add_sum(const sx_plan *plan, sx_columns *columns, const sx_task *gro
   if (summed == SX_NO_NODE || (columns->n && columns->row != row)) return false;
   int64_t n_rows = sx_node_elements(sx_node_at(plan->graph, summed)) / row;
   uint32_t buffer = plan->views[summed].buffer, target = plan->views[task->nodes[0]].buffer;
-  if (n_rows < SX_ROWS_FEWEST || n_rows > CHUNK || !is_free(plan, group, target)) return false;
+  if (n_rows < SX_ROWS_FEWEST || n_rows > SX_SUM_CHUNK || !is_free(plan, group, target)) return false;
   for (uint32_t i = 0; i < columns->n; i++)
     if (columns->summed[i] == summed || (columns->n_rows != n_rows)) return false;
   columns->row = row;

@@ -35,7 +35,7 @@ static int64_t lane_room(const sx_group *group) {
 }
 
 static int64_t lanes_bytes(const sx_group *group) {
-  return group->columns->n * SX_FOLD_LANES * sx_aligned(lane_room(group) * 4);
+  return group->columns->n * SX_SUM_LANES * sx_aligned(lane_room(group) * 4);
 }
 
 /* A launch: groups that do not read what another writes, their tiles one after the other. */
@@ -214,7 +214,7 @@ static void place_own(const working *w, const sx_group_step *step, void **table)
 }
 
 static float *lane_of(const working *w, uint32_t sum, int64_t row) {
-  return w->lanes + (sum * SX_FOLD_LANES + row % SX_FOLD_LANES) * lane_room(w->group);
+  return w->lanes + (sum * SX_SUM_LANES + row % SX_SUM_LANES) * lane_room(w->group);
 }
 
 static void run_rows(working *w, const sx_group_step *step) {
@@ -349,7 +349,7 @@ static void run_lanes(void *context, int64_t begin, int64_t end, int thread) {
     for (int64_t k = 0; k < (end - begin) * lane_room(group); k++) lanes[k] = -0.0f;
   }
   int64_t n_rows = group->columns->n_rows;
-  for (int64_t row = begin; row < n_rows; row += SX_FOLD_LANES) {
+  for (int64_t row = begin; row < n_rows; row += SX_SUM_LANES) {
     int64_t limit = row + end - begin < n_rows ? row + end - begin : n_rows;
     run_elements(&w, row * group->row, limit * group->row);
   }
@@ -360,7 +360,7 @@ static void fold_lanes(void *context, int64_t begin, int64_t end, int thread) {
   const sx_group *group = sum->group;
   (void)thread;
   for (uint32_t i = 0; i < group->columns->n; i++)
-    group->chains->fold_columns(sum->lanes + i * SX_FOLD_LANES * lane_room(group), lane_room(group), begin, end,
+    group->chains->fold_columns(sum->lanes + i * SX_SUM_LANES * lane_room(group), lane_room(group), begin, end,
                                 sum->data[group->columns->targets[i]]);
 }
 
@@ -370,7 +370,7 @@ void sx_group_run_columns(const sx_group *group, void *const *data, void *scratc
   sum.lanes = (float *)(void *)(sum.scratch + n_threads * sx_group_scratch(group));
   int64_t shares = n_tiles(group) * group->work / SX_GROUP_GRAIN, most = n_threads > 1 ? 2 * n_threads : 1;
   if (shares > most) shares = most;
-  if (shares > SX_FOLD_LANES) shares = SX_FOLD_LANES;
-  sx_pool_run(pool, SX_FOLD_LANES, shares > 1 ? (SX_FOLD_LANES + shares - 1) / shares : SX_FOLD_LANES, run_lanes, &sum);
+  if (shares > SX_SUM_LANES) shares = SX_SUM_LANES;
+  sx_pool_run(pool, SX_SUM_LANES, shares > 1 ? (SX_SUM_LANES + shares - 1) / shares : SX_SUM_LANES, run_lanes, &sum);
   sx_pool_run(pool, group->row, FOLD_GRAIN, fold_lanes, &sum);
 }

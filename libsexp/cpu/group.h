@@ -86,7 +86,7 @@ struct sx_group {
 /* Work that is worth a thread: below, waking one costs more. */
 enum { SX_GROUP_GRAIN = 1 << 17 };
 
-_Static_assert(SX_ROW_MOST <= SX_FOLD_CHUNK * SX_FOLD_CHUNKS, "a reduction has room for the chunks of any row");
+_Static_assert(SX_ROW_MOST <= SX_SUM_CHUNK * SX_FOLD_CHUNKS, "a reduction has room for the chunks of any row");
 
 /* The table of addresses that links use: values, then a chain's places and its reductions. */
 enum {

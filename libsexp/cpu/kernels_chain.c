@@ -5,7 +5,7 @@
 #include "chain_handler.h"
 #include "vector_math.h"
 
-enum { FOLD_VECTORS = SX_FOLD_LANES / SX_LANES };
+enum { FOLD_VECTORS = SX_SUM_LANES / SX_LANES };
 
 /* ---- operations of two --------------------------------------------------------------------------- */
 
@@ -205,7 +205,7 @@ static void start_lanes(sx_op op, sx_fold *fold) {
 /* Four lanes of a fold. */
 typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t keys __attribute__((vector_size(16), aligned(4), may_alias));
-enum { QUADS = SX_FOLD_LANES / 4 };
+enum { QUADS = SX_SUM_LANES / 4 };
 
 /* The lanes as a tree. Those that no element came to hold the neutral value, which changes nothing. */
 static float fold_sums(const float *x) {
@@ -256,7 +256,7 @@ SX_INLINE void take_sum(sx_fold *fold, REGISTERS) {
   SX_UNROLL for (int v = 0; v < FOLD_VECTORS; v++) store(fold->lanes + v * SX_LANES, s[v]);
   fold->left -= BLOCK;
   fold->taken += BLOCK;
-  if (fold->taken == SX_FOLD_CHUNK && fold->left > 0) end_chunk(fold);
+  if (fold->taken == SX_SUM_CHUNK && fold->left > 0) end_chunk(fold);
 }
 
 #define LARGER_ONE(n, flip)                                                                                \
@@ -297,7 +297,7 @@ FOLD(max, SX_OP_REDUCEMAX)
 FOLD(min, SX_OP_REDUCEMIN)
 
 static void fold_columns(float *table, int64_t room, int64_t begin, int64_t end, float *out) {
-  for (int h = SX_FOLD_LANES / 2; h > 0; h /= 2)
+  for (int h = SX_SUM_LANES / 2; h > 0; h /= 2)
     for (int j = 0; j < h; j++) {
       float *to = table + j * room;
       const float *from = table + (j + h) * room;

@@ -3,7 +3,7 @@
  * of a table of 32 lanes, many columns at once, and the table is folded at the end of a chunk. */
 #include "reduce.h"
 
-enum { LANES = SX_SUM_LANES, CHUNK = 4096, VECTORS = LANES / SX_LANES };
+enum { LANES = SX_SUM_LANES, CHUNK = SX_SUM_CHUNK, VECTORS = LANES / SX_LANES };
 
 /* ---- lines ---------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 #include "operand.h"
 #include "sum_table.h"
 
-enum { SUM_CHUNK = 4096, SORT_BYTES = 16 };
+enum { SORT_BYTES = 16 };
 
 static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -36,7 +36,7 @@ static int64_t sum_bytes(const sx_graph *graph, const sx_node *node) {
   const sx_node *in = sx_node_at(graph, node->inputs[0]);
   int64_t n = 1;
   for (uint32_t k = 0; k < node->n_ints; k++) n *= in->dims[node->ints[k]];
-  int64_t line = round_up((n / SUM_CHUNK + 1) * 4), n_out = sx_node_elements(node);
+  int64_t line = round_up((n / SX_SUM_CHUNK + 1) * 4), n_out = sx_node_elements(node);
   int64_t table = sx_sum_table_bytes(n_out < SX_SUM_COLUMNS ? n_out : SX_SUM_COLUMNS);
   return line > table ? line : table;
 }

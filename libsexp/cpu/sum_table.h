@@ -1,4 +1,5 @@
-/* The table in which sums are made by columns (kernels_sum.c): two levels of 32 lanes, rows of a strip of columns. */
+/* The order of a sum (numerics 1), and the table in which sums are made by columns (kernels_sum.c): two levels of
+ * lanes, rows of a strip of columns. */
 #ifndef SX_CPU_SUM_TABLE_H
 #define SX_CPU_SUM_TABLE_H
 
@@ -6,6 +7,7 @@
 
 enum {
   SX_SUM_LANES = 32,
+  SX_SUM_CHUNK = 4096,   /* elements that lanes take; chunks are summed likewise */
   SX_SUM_COLUMNS = 1024, /* of the widest strip */
   SX_SUM_MULTIPLE = 64,  /* strips but the last are multiples of it */
   SX_SUM_GAP = 16        /* so that lanes do not share low address bits */
