@@ -19,6 +19,7 @@
 #include "../../libsexp/cpu/operand.h"
 #include "fma_peak.h"
 #include "options.h"
+#include "timing.h"
 
 typedef enum kind { FORWARD, DATA, WEIGHT } kind;
 
@@ -47,14 +48,6 @@ static float *new_array(int64_t n, uint64_t seed) {
     array[k] = (float)(int32_t)(seed >> 40) * 0x1p-23f - 1.0f;
   }
   return array;
-}
-
-static clockid_t the_clock = CLOCK_MONOTONIC;
-
-static double now_ns(void) {
-  struct timespec t;
-  clock_gettime(the_clock, &t);
-  return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
 /* Arrays of the forward pass, or their gradients. */
@@ -274,11 +267,6 @@ static double sample(int implementation, const problem *p, const dnnl_convolutio
     dnnl.wait(dnnl.stream);
   }
   return flops / (now_ns() - start);
-}
-
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
 }
 
 static void measure(const problem *p, const dnnl_convolution *other, int rounds) {

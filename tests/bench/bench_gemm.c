@@ -13,6 +13,7 @@
 
 #include "fma_peak.h"
 #include "options.h"
+#include "timing.h"
 
 typedef struct shape {
   const char *name, *labels; /* N: as stored, T: transposed, of a then b */
@@ -62,14 +63,6 @@ static const shape shapes[] = {
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes, MOST_ROUNDS = 1001 };
 #define BURST_FLOPS 6e7
-
-static clockid_t the_clock = CLOCK_MONOTONIC;
-
-static double now_ns(void) {
-  struct timespec t;
-  clock_gettime(the_clock, &t);
-  return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 /* ---- implementations ---------------------------------------------------------------- */
 
@@ -163,11 +156,6 @@ static void run_peak_part(void *context, int64_t begin, int64_t end, int thread)
 }
 
 /* ---- measuring ------------------------------------------------------------------------- */
-
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
 
 /* GFLOP/s of one burst of some BURST_FLOPS; 0: not installed. */
 static double burst(int implementation, const problem *p) {
