@@ -271,6 +271,19 @@ static void columns_of_what_a_group_computes(void **state) {
   }
 }
 
+/* A group that could be of the launch before it goes alone; what is read once beside its sum is stored. */
+static void columns_after_another_group(void **state) {
+  (void)state;
+  check_text(
+      "graph \"g\"\n%0 = param {path \"a\"} : f32 [700]\n%1 = exp %0 : f32 [700]\n"
+      "%2 = param {path \"x\"} : f32 [40 200]\n%3 = exp %2 : f32 [40 200]\n%4 = sum %3 {axes [0]} : f32 [200]\n"
+      "output \"e\" %1\noutput \"y\" %3\noutput \"b\" %4\n");
+  check_text(
+      "graph \"g\"\n%0 = param {path \"x\"} : f32 [40 200]\n%1 = exp %0 : f32 [40 200]\n"
+      "%2 = sum %1 {axes [0]} : f32 [200]\n%3 = cumsum %1 {axis 1, reverse 0} : f32 [40 200]\n"
+      "output \"b\" %2\noutput \"c\" %3\n");
+}
+
 /* A sum over rows of what a group has one of for each of its rows: reshaped, these are as many as columns. */
 static void columns_of_what_a_row_has_one_of(void **state) {
   (void)state;
@@ -408,6 +421,14 @@ static void products_lie_as_they_are_read(void **state) {
   for (size_t t = 0; t < plan->tasks.n; t++) n_copies += plan->tasks.items[t].kind == SX_TASK_COPY;
   assert_int_equal(n_copies, 1); /* of %21 */
   planned_free(p);
+}
+
+static void a_product_and_its_transposition(void **state) {
+  (void)state;
+  check_text(
+      "graph \"g\"\n%0 = param {path \"x\"} : f32 [20 30]\n%1 = param {path \"y\"} : f32 [20 40]\n"
+      "%2 = einsum %0 %1 {labels \"ab,ac->bc\"} : f32 [30 40]\n%3 = transpose %2 {perm [1 0]} : f32 [40 30]\n"
+      "output \"p\" %2\noutput \"t\" %3\n");
 }
 
 /* Large enough to be written past the cache; rows that blocks do not divide. */
@@ -637,6 +658,7 @@ static void executables_share_a_workspace(void **state) {
     made[i] = sx_executable_new(&cpu, planned_plan(p[i], true, true), 7, &p[i]->arena);
     assert_non_null(made[i]);
   }
+  assert_int_equal(workspace.n_bytes, 64); /* what is taken stays as it is */
   for (int round = 0; round < 2 * N; round++) {
     int i = round % N;
     const sx_plan *plan = planned_plan(p[i], true, true);
@@ -711,9 +733,11 @@ int main(void) {
       cmocka_unit_test(columns_of_every_width),
       cmocka_unit_test(columns_of_what_a_group_computes),
       cmocka_unit_test(columns_of_what_a_row_has_one_of),
+      cmocka_unit_test(columns_after_another_group),
       cmocka_unit_test(long_groups_and_many_tiles),
       cmocka_unit_test(chains_of_every_dtype),
       cmocka_unit_test(copies_of_views),
+      cmocka_unit_test(a_product_and_its_transposition),
       cmocka_unit_test(a_large_transposition),
       cmocka_unit_test(products_lie_as_they_are_read),
       cmocka_unit_test(updates_of_many_sizes),
