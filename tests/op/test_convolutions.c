@@ -4,6 +4,7 @@
  * registers, sums that underflow to -0, values that are not finite. Operands end where a page that may not be
  * read begins. */
 #define _DEFAULT_SOURCE
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,8 @@ typedef struct geometry {
 
 enum { N_POOLS = 4, GUARD = 64, N_KINDS = 3 };
 static sx_pool *pools[N_POOLS];
-static int pool_step = 1; /* under sanitizers 1 and 3 threads alone: the suite takes long there */
+static bool last_is_infinite; /* of the elements of operands */
+static int pool_step = 1;     /* under sanitizers 1 and 3 threads alone: the suite takes long there */
 static const sx_op ops[N_KINDS] = {SX_OP_CONV, SX_OP_CONVDATA, SX_OP_CONVWEIGHT};
 static const char *const names[N_KINDS] = {"conv", "data gradient", "weight gradient"};
 
@@ -58,6 +60,7 @@ static void make_array(array *a, const int64_t dims[4], sx_dtype dtype, operand_
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     sx_store(a->operand.data, dtype, k, (sx_value){.f = operand_value(v, seed)});
   }
+  if (n > 0 && last_is_infinite) sx_store(a->operand.data, dtype, n - 1, (sx_value){.f = INFINITY});
 }
 
 static void free_array(array *a) { guarded_free(&a->memory); }
@@ -141,6 +144,7 @@ static const geometry usual[] = {
 static const geometry blocks[] = {
     {2, 6, 6, 96, 32, 3, 3, 1, 1},  {2, 6, 6, 64, 80, 3, 3, 2, 1},  {1, 5, 5, 300, 16, 2, 2, 1, 0},
     {1, 5, 5, 16, 300, 2, 2, 2, 1}, {3, 19, 17, 8, 16, 3, 3, 1, 1}, {1, 40, 3, 32, 32, 3, 3, 1, 1},
+    {1, 3, 3, 160, 25, 3, 3, 1, 0}, /* weights that take more scratch than a product does */
 };
 
 static const geometry odd[] = {
@@ -180,6 +184,20 @@ static void values_that_are_not_finite(void **state) {
   CHECK(odd, SX_F32, VALUES_NOT_FINITE);
 }
 
+/* In the part of a register that ends the weights, or a pixel of the gradient. */
+static const geometry parts[] = {
+    {1, 6, 5, 17, 31, 3, 3, 1, 1},
+    {2, 5, 4, 16, 19, 3, 3, 1, 1},
+    {1, 7, 6, 31, 17, 3, 3, 2, 1},
+};
+
+static void a_last_value_that_is_not_finite(void **state) {
+  (void)state;
+  last_is_infinite = true;
+  CHECK(parts, SX_F32, VALUES_UNIT);
+  last_is_infinite = false;
+}
+
 static void short_floats(void **state) {
   (void)state;
   check(usual, 4, SX_BF16, VALUES_UNIT);
@@ -193,6 +211,7 @@ int main(void) {
       cmocka_unit_test(odd_geometries),
       cmocka_unit_test(sums_that_underflow),
       cmocka_unit_test(values_that_are_not_finite),
+      cmocka_unit_test(a_last_value_that_is_not_finite),
       cmocka_unit_test(short_floats),
   };
   return cmocka_run_group_tests(tests, start_pools, stop_pools);
