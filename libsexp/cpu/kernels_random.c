@@ -5,6 +5,8 @@
 
 enum { BLOCK = 4, TILE = 32, PAIRS = 2 * TILE, LEAST_WORK = 1 << 12 };
 
+_Static_assert(LEAST_WORK / BLOCK % TILE == 0 && (int)TILE % (int)SX_LANES == 0, "units of work are whole tiles");
+
 #if SX_VECTOR_MATH
 
 #if defined(__AVX512F__)
@@ -42,13 +44,14 @@ SX_INLINE sx_words multiply(sx_words x, uint32_t factor, sx_words *low) {
 }
 
 /* The words of SX_LANES blocks. Lane 4 i + j of the counters is block i + j SX_LANES / 4, so that turning each four
- * lanes leaves the words in order. */
+ * lanes leaves the words in order. `block` is a multiple of SX_LANES, so that adding to its low word carries nothing.
+ */
 SX_INLINE void draw_registers(uint64_t key, uint64_t block, uint32_t *words) {
   uint32_t offsets[SX_LANES];
   SX_UNROLL for (int k = 0; k < SX_LANES; k++) offsets[k] = (uint32_t)(k % 4 * (SX_LANES / 4) + k / 4);
   sx_words offset = (sx_words)sx_floats_load((const float *)offsets);
-  sx_words c0 = sx_words_spread((uint32_t)block) + offset, c2 = sx_words_spread(0), c3 = c2;
-  sx_words c1 = sx_words_spread((uint32_t)(block >> 32)) - (sx_words)(c0 < offset);
+  sx_words c0 = sx_words_spread((uint32_t)block) + offset, c1 = sx_words_spread((uint32_t)(block >> 32));
+  sx_words c2 = sx_words_spread(0), c3 = c2;
   uint32_t key_low = (uint32_t)key, key_high = (uint32_t)(key >> 32);
   for (int round = 0; round < 10; round++) {
     sx_words low0, low1, high0 = multiply(c0, 0xd2511f53u, &low0), high1 = multiply(c2, 0xcd9e8d57u, &low1);
@@ -108,7 +111,8 @@ typedef struct draw_job {
   bool normal;
 } draw_job;
 
-/* Blocks begin to end - 1; the last may be cut by the end of the result. */
+/* Blocks begin to end - 1, begin a multiple of the grain and so of TILE. The last may be cut by the end of the result.
+ */
 static void draw_blocks(void *context, int64_t begin, int64_t end, int thread) {
   (void)thread;
   const draw_job *job = context;
