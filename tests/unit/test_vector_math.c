@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "../../kernels/draws.h"
+#include "../../libsexp/cpu/canonical.h"
 #include "../../libsexp/cpu/chain.h"
 #include "../../libsexp/cpu/kernel.h"
+#include "../../libsexp/cpu/operand.h"
 #include "../common/cmocka_all.h"
 #include "../math/hard_cases.h"
 
@@ -143,6 +145,33 @@ static void test_hard_cases(void **state) {
     }
 }
 
+/* Chains round to short floats as storing them does: ties, overflow, and NaN of any payload. */
+static void test_rounding(void **state) {
+  (void)state;
+  enum { N = 1 << 16 };
+  static float in[N], got[N], right[N];
+  for (uint32_t k = 0; k < N; k++) in[k] = sx_from_bits_f32((k << 16) ^ (k % 5 == 0 ? 0x8000u : k % 5 * 0x3fffu));
+  for (sx_dtype dtype = SX_BF16; dtype <= SX_F16; dtype++) {
+    for (int k = 0; k < N; k++) {
+      uint16_t half;
+      sx_store(&half, dtype, 0, (sx_value){.f = in[k]});
+      right[k] = sx_load(&half, dtype, 0).f;
+    }
+    for (sx_simd simd = SX_SIMD_SCALAR; simd < SX_N_SIMD; simd++) {
+      if (!sx_simd_available(simd)) continue;
+      const sx_chain_kernels *chains = sx_kernels(simd)->chains;
+      const sx_link links[] = {{chains->load, {-1}, {0}},
+                               {chains->types->round[dtype], {0}, {0}},
+                               {chains->store, {-1}, {1}},
+                               {chains->end, {0}, {0}}};
+      chains->run(links, (void *const[]){in, got}, N);
+      sx_canonical_nans(got, SX_F32, N);
+      sx_canonical_nans(right, SX_F32, N);
+      assert_memory_equal(got, right, sizeof got);
+    }
+  }
+}
+
 /* Every length, and in place. */
 static void test_lengths(void **state) {
   (void)state;
@@ -189,8 +218,8 @@ static void test_draws(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sample), cmocka_unit_test(test_boundaries),
-                                     cmocka_unit_test(test_hard_cases), cmocka_unit_test(test_lengths),
-                                     cmocka_unit_test(test_draws)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sample),     cmocka_unit_test(test_boundaries),
+                                     cmocka_unit_test(test_hard_cases), cmocka_unit_test(test_rounding),
+                                     cmocka_unit_test(test_lengths),    cmocka_unit_test(test_draws)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
