@@ -381,11 +381,14 @@ $(patsubst %,$(O)/tests/%,$(PTX_PROGRAMS)): \
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(PTX_CASE) $(TEST_LINK) $(LIBS_TEST) $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES) -ldl
 
-# sexpgpu-run with an account of its threads, for tests/bench/bench_threads.py.
-ACCOUNT_THREADS := $(O)/tests/bench/account_threads
-$(ACCOUNT_THREADS): $(O)/tests/bench/account_threads.o $(call objects,$(RUN_SOURCES)) $(COMMON) $(LIBSEXP) $(LIBCKPT) $(LIBCHOICES)
+# sexpgpu-run with an account of its threads or tasks, for tests/bench/bench_threads.py and bench_tasks.py.
+ACCOUNTS := $(O)/tests/bench/account_threads $(O)/tests/bench/account_tasks
+$(O)/tests/bench/account_threads: WRAPPED := sx_pool_run sexp_run_step
+$(O)/tests/bench/account_tasks: WRAPPED := sx_executable_new sx_executable_execute sx_kernels sx_group_run \
+  sx_group_run_columns sx_attending_run sx_walk_copy sexp_run_step
+$(ACCOUNTS): %: %.o $(call objects,$(RUN_SOURCES)) $(COMMON) $(LIBSEXP) $(LIBCKPT) $(LIBCHOICES)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,--wrap=sx_pool_run -Wl,--wrap=sexp_run_step -o $@ $^ $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES)
+	$(Q)$(CC) $(ALL_LDFLAGS) $(WRAPPED:%=-Wl,--wrap=%) -o $@ $^ $(LIBS_SEXP) $(LIBS_CKPT) $(LIBS_CHOICES)
 
 # Programs for a machine with a card: they need nothing that the product does not.
 $(GPU_PROGRAMS): $(O)/tests/%: $(O)/tests/%.o $(GPU_COMMON) $(LIBSEXP)
@@ -453,7 +456,7 @@ gpu-check: ; $(Q)sh tests/gpu/check.sh --build $(BUILD)
 
 bench: NEED := build test bench
 bench: dependencies
-	$(submake) all gpu $(BENCHES) $(ACCOUNT_THREADS)
+	$(submake) all gpu $(BENCHES) $(ACCOUNTS)
 	$(Q)for b in $(BENCHES); do echo "== $$(basename $$b)"; $$b || exit 1; done
 	$(Q)for b in tests/bench/bench_*.py; do echo "== $$(basename $$b .py)"; /usr/bin/python3 $$b $(BUILD) || exit 1; done
 

@@ -23,8 +23,8 @@ enum { MOST_THREADS = 256, MOST_STEPS = 1 << 16, WARM = 3 };
 
 void __real_sx_pool_run(sx_pool *pool, int64_t n, int64_t grain, sx_parallel *function, void *context);
 void __wrap_sx_pool_run(sx_pool *pool, int64_t n, int64_t grain, sx_parallel *function, void *context);
-sexp_status __real_sexp_run_step(sexp_run *run, sexp_step *step);
-sexp_status __wrap_sexp_run_step(sexp_run *run, sexp_step *step);
+sexp_status __real_sexp_run_step(sexp_run *run, sexp_step *step, sexp_messages **messages);
+sexp_status __wrap_sexp_run_step(sexp_run *run, sexp_step *step, sexp_messages **messages);
 
 typedef struct part {
   _Alignas(64) double begin, end, work; /* of its first call, of its last, of all */
@@ -91,10 +91,10 @@ void __wrap_sx_pool_run(sx_pool *pool, int64_t n, int64_t grain, sx_parallel *fu
   add_launch(begin, clock_ms(), n_threads);
 }
 
-sexp_status __wrap_sexp_run_step(sexp_run *run, sexp_step *step) {
+sexp_status __wrap_sexp_run_step(sexp_run *run, sexp_step *step, sexp_messages **messages) {
   double begin = clock_ms();
   if (n_steps == WARM) total = (account){0};
-  sexp_status status = __real_sexp_run_step(run, step);
+  sexp_status status = __real_sexp_run_step(run, step, messages);
   double took = clock_ms() - begin;
   if (status != SEXP_OK) return status;
   if (n_steps >= WARM) total.steps_ms += took;
