@@ -1,6 +1,6 @@
-/* What each task of a training step takes: linked with sexpgpu-run, whose executables and their calls of kernels, groups
- * and copies come through here (the linker's --wrap). At the end JSON goes to the file that ACCOUNT_TASKS names: ms, the
- * median of the steps after the third, and the tasks of one such step in order, each with
+/* What each task of a training step takes: linked with sexpgpu-run, whose executables and their calls of kernels,
+ * groups and copies come through here (the linker's --wrap). At the end JSON goes to the file that ACCOUNT_TASKS names:
+ * ms, the median of the steps after the third, and the tasks of one such step in order, each with
  *
  *   kind, label      what it is: groups that are launched together are one, and a group has its sums of columns
  *   best, median     microseconds, of at most 64 steps
@@ -75,7 +75,8 @@ static bool is_task(const sx_task *task, sx_task_kind kind, const sx_node *node)
   return task->kind == kind && (!node || sx_node_at(now_plan->graph, task->nodes[0]) == node);
 }
 
-/* Moves on to `n` tasks, the first of the kind and node (NULL: any); their costs, in the first step that is accounted. */
+/* Moves on to `n` tasks, the first of the kind and node (NULL: any); their costs, in the first step that is accounted.
+ */
 static void begin_task(const char *name, sx_task_kind kind, const sx_node *node, uint32_t n) {
   const sx_task *all = now_plan->tasks.items;
   while (next_task < now_plan->tasks.n && !is_task(&all[next_task], kind, node)) next_task++;
@@ -180,8 +181,10 @@ void __wrap_sx_walk_copy(const sx_walk *walk, const void *buffer, void *to, sx_p
 /* Steps of another number of tasks, in which an evaluation falls, are left out. */
 sexp_status __wrap_sexp_run_step(sexp_run *run, sexp_step *step, sexp_messages **messages) {
   bool warm = n_before >= WARM;
-  if (!warm) n_tasks = -1;
-  else if (n_tasks < 0) n_tasks = 0;
+  if (!warm)
+    n_tasks = -1;
+  else if (n_tasks < 0)
+    n_tasks = 0;
   now_task = 0;
   double begin = now_ns();
   sexp_status status = __real_sexp_run_step(run, step, messages);
@@ -210,8 +213,10 @@ __attribute__((destructor)) static void report(void) {
   for (int i = 0; i < n_tasks; i++) {
     task_account *t = &tasks[i];
     double middle = median(t->us);
-    fprintf(to, "%s\n{\"kind\": \"%s\", \"label\": \"%s\", \"best\": %.2f, \"median\": %.2f, \"flops\": %.0f, \"bytes\": %.0f}",
-            i ? "," : "", t->kind, t->label, t->us[0], middle, t->flops, t->bytes);
+    fprintf(
+        to,
+        "%s\n{\"kind\": \"%s\", \"label\": \"%s\", \"best\": %.2f, \"median\": %.2f, \"flops\": %.0f, \"bytes\": %.0f}",
+        i ? "," : "", t->kind, t->label, t->us[0], middle, t->flops, t->bytes);
   }
   fprintf(to, "]}\n");
   fclose(to);
