@@ -114,6 +114,12 @@ SX_INLINE void add_element(const index_job *job, int64_t to, int64_t from) {
   }
 }
 
+SX_INLINE void add_line(float *sum, const float *x, int64_t n) {
+  int64_t j = 0;
+  for (; j + SX_LANES <= n; j += SX_LANES) sx_floats_store(sum + j, sx_floats_load(sum + j) + sx_floats_load(x + j));
+  for (; j < n; j++) sum[j] += x[j];
+}
+
 /* Columns begin to end - 1 of every row; only the thread of column 0 reports faults. */
 static void scatter_columns(void *context, int64_t begin, int64_t end, int thread) {
   (void)thread;
@@ -125,13 +131,18 @@ static void scatter_columns(void *context, int64_t begin, int64_t end, int threa
     if (id < 0) continue;
     int64_t from = sx_axes_at(&rows, k), to = id * job->n_row;
     if (plain) {
-      const float *x = (const float *)job->values->data + from;
-      float *sum = (float *)job->sums + to;
-      for (int64_t j = begin; j < end; j++) sum[j] += x[j];
+      add_line((float *)job->sums + to + begin, (const float *)job->values->data + from + begin, end - begin);
     } else {
       for (int64_t j = begin; j < end; j++) add_element(job, to + j, from + sx_axes_at(&job->row, j));
     }
   }
+}
+
+/* Columns of a thread: one share each, since every thread reads all the ids, if that is worth a thread. */
+static int64_t scatter_grain(const index_job *job, int n_threads) {
+  enum { LINE = 16 };
+  int64_t share = sx_ceil_div(job->n_row, n_threads), least = LEAST_WORK / sx_max_i64(1, job->n_ids);
+  return sx_ceil_div(sx_max_i64(share, least), LINE) * LINE;
 }
 
 bool SX_AT_LEVEL(sx_fast_scatter)(const sx_call *call) {
@@ -144,8 +155,7 @@ bool SX_AT_LEVEL(sx_fast_scatter)(const sx_call *call) {
   job.row_is_contiguous = is_contiguous(&job.row);
   job.sums = begin_sums(call);
   if (job.n_row > 0) {
-    int64_t grain = sx_max_i64(16, LEAST_WORK / sx_max_i64(1, job.n_ids) / 16 * 16);
-    sx_pool_run(call->pool, job.n_row, grain, scatter_columns, &job);
+    sx_pool_run(call->pool, job.n_row, scatter_grain(&job, sx_pool_threads(call->pool)), scatter_columns, &job);
   } else {
     for (int64_t k = 0; k < job.n_ids; k++) id_at(&job, k); /* faults are reported of empty rows too */
   }

@@ -6,7 +6,7 @@
 
 #include "reduce.h"
 
-enum { PIECE = 1024, LEAST_WORK = 1 << 14 };
+enum { PIECE = 1024, LEAST_WORK = 1 << 14, LEAST_LINES = 4 };
 
 SX_INLINE float max_f32(float a, float b) { return sx_max_f32(a, b); }
 SX_INLINE float min_f32(float a, float b) { return sx_min_f32(a, b); }
@@ -24,7 +24,9 @@ SX_INLINE uint8_t min_u8(uint8_t a, uint8_t b) { return a < b ? a : b; }
     for (; k + SX_BLOCK <= n; k += SX_BLOCK)                                                    \
       SX_VECTOR_LOOP for (int j = 0; j < SX_BLOCK; j++) r[j] = combine(r[j], x[k + j]);         \
     for (int j = 0; k + j < n; j++) r[j] = combine(r[j], x[k + j]);                             \
-    for (int h = SX_BLOCK / 2; h > 0; h /= 2)                                                   \
+    SX_VECTOR_LOOP for (int j = 0; j < 16; j++) r[j] = combine(r[j], r[j + 16]);                \
+    SX_VECTOR_LOOP for (int j = 0; j < 8; j++) r[j] = combine(r[j], r[j + 8]);                  \
+    for (int h = 4; h > 0; h /= 2)                                                              \
       for (int j = 0; j < h; j++) r[j] = combine(r[j], r[j + h]);                               \
   }                                                                                             \
   static void columns_##combine(void *results, const void *from, int64_t n) {                   \
@@ -50,12 +52,15 @@ typedef struct extreme_job {
   const sx_operand *out;
   combine *line, *columns;
   sx_dtype wide;    /* that results are computed in */
-  uint32_t neutral; /* element of that dtype, as its bytes come first in memory */
+  uint32_t neutral; /* element of that dtype; four of them of bools */
 } extreme_job;
 
-static void fill_neutral(const extreme_job *job, void *to, int64_t n) {
-  int64_t bytes = sx_element_bytes(job->wide);
-  for (int64_t k = 0; k < n; k++) memcpy((char *)to + k * bytes, &job->neutral, (size_t)bytes);
+/* n words: as many elements, or more where they are bools. */
+static void fill_neutral(const extreme_job *job, uint32_t *to, int64_t n) {
+  int64_t k = 0;
+  uint32_t neutral = job->neutral;
+  for (; k + SX_BLOCK <= n; k += SX_BLOCK) SX_VECTOR_LOOP for (int j = 0; j < SX_BLOCK; j++) to[k + j] = neutral;
+  for (; k < n; k++) to[k] = neutral;
 }
 
 static void store_results(const extreme_job *job, int64_t at, const void *results, int64_t n) {
@@ -70,6 +75,16 @@ static const void *widened(const extreme_job *job, const void *x, float *wide, i
   if (job->r->dtype != SX_BF16 && job->r->dtype != SX_F16) return x;
   SX_AT_LEVEL(sx_widen)(wide, x, job->r->dtype, n);
   return wide;
+}
+
+/* The elements a step from n places. */
+static void read_places(void *to, const void *from, const int64_t *places, int64_t n, int64_t step, int64_t bytes) {
+  if (bytes == 4)
+    for (int64_t j = 0; j < n; j++) ((uint32_t *)to)[j] = ((const uint32_t *)from)[places[j] + step];
+  else if (bytes == 2)
+    for (int64_t j = 0; j < n; j++) ((uint16_t *)to)[j] = ((const uint16_t *)from)[places[j] + step];
+  else
+    for (int64_t j = 0; j < n; j++) ((uint8_t *)to)[j] = ((const uint8_t *)from)[places[j] + step];
 }
 
 static void extreme_lines(void *context, int64_t begin, int64_t end, int thread) {
@@ -87,6 +102,28 @@ static void extreme_lines(void *context, int64_t begin, int64_t end, int thread)
       job->line(results, widened(job, SX_AT_LEVEL(sx_line_read)(r, base, k, n, buffer), wide, n), n);
     }
     store_results(job, line, results, 1);
+  }
+}
+
+/* Lines of SX_BLOCK elements at most, SX_BLOCK lines side by side. */
+static void extreme_short_lines(void *context, int64_t begin, int64_t end, int thread) {
+  (void)thread;
+  const extreme_job *job = context;
+  const sx_reduction *r = job->r;
+  int64_t steps[SX_BLOCK], bases[SX_BLOCK];
+  for (int64_t k = 0; k < r->n_in; k++) steps[k] = sx_axes_at(&r->reduced, k);
+  for (int64_t line = begin, n; line < end; line += n) {
+    uint32_t results[SX_BLOCK];
+    n = sx_min_i64(SX_BLOCK, end - line);
+    for (int64_t j = 0; j < n; j++) bases[j] = sx_axes_at(&r->kept, line + j);
+    fill_neutral(job, results, SX_BLOCK);
+    for (int64_t k = 0; k < r->n_in; k++) {
+      uint32_t row[SX_BLOCK];
+      float wide[SX_BLOCK];
+      read_places(row, r->data, bases, n, steps[k], r->bytes);
+      job->columns(results, widened(job, row, wide, n), n);
+    }
+    store_results(job, line, results, n);
   }
 }
 
@@ -135,7 +172,10 @@ bool SX_AT_LEVEL(sx_fast_extreme)(const sx_call *call) {
     int64_t grain = sx_max_i64(1, LEAST_WORK / (sx_min_i64(width, PIECE) * sx_max_i64(1, r.n_in)));
     sx_pool_run(call->pool, r.n_out / width * tiles, grain, extreme_columns, &job);
   } else {
-    sx_pool_run(call->pool, r.n_out, sx_max_i64(1, LEAST_WORK / sx_max_i64(1, r.n_in)), extreme_lines, &job);
+    int64_t grain = sx_max_i64(SX_BLOCK, LEAST_WORK / sx_max_i64(1, r.n_in));
+    bool is_short = r.n_in <= SX_BLOCK && r.n_out >= LEAST_LINES;
+    sx_pool_run(call->pool, r.n_out, is_short ? grain : sx_max_i64(1, LEAST_WORK / sx_max_i64(1, r.n_in)),
+                is_short ? extreme_short_lines : extreme_lines, &job);
   }
   return true;
 }

@@ -34,13 +34,15 @@ static inline void sx_axes_push(sx_axes *axes, int64_t dim, int64_t stride) {
   axes->strides[axes->n++] = stride;
 }
 
+/* Of one of the axes' elements. */
 static inline int64_t sx_axes_at(const sx_axes *axes, int64_t k) {
   int64_t at = 0;
-  for (int axis = axes->n - 1; axis >= 0; axis--) {
+  if (axes->n == 0) return 0;
+  for (int axis = axes->n - 1; axis > 0; axis--) {
     at += k % axes->dims[axis] * axes->strides[axis];
     k /= axes->dims[axis];
   }
-  return at;
+  return at + k * axes->strides[0];
 }
 
 sx_reduction SX_AT_LEVEL(sx_reduction_make)(const sx_call *call);
