@@ -5,15 +5,24 @@
  *   folded at the end. Where nothing else reads %8, it is not stored.
  *
  * The order of a sum (numerics 1) has lane j take rows j, j + 32, ... of a chunk of 4096 rows in turn. So threads share
- * lanes, not ranges of rows, and only one chunk is taken here. Which tasks go together follows from the plan; the plan
- * asks for it (sx_plan_options.columns), since what is not stored cannot be observed. */
+ * chunks and the lanes of each, not ranges of rows; each chunk has a table. Short rows are evaluated several at once,
+ * as one row of the group, where its other operands allow it: their lanes lie side by side in the table. Which tasks go
+ * together follows from the plan; the plan asks for it (sx_plan_options.columns), since what is not stored cannot be
+ * observed. */
 #include "columns.h"
 
 #include "../pass/plan_parts.h"
 #include "launch.h"
 #include "sum_table.h"
+#include "walk.h"
 
-enum { SHORTEST_ROW = 128 };
+enum {
+  SHORTEST_ROW = 128,
+  JOINED_ROW = 2048,       /* elements of rows that are evaluated as one, at most */
+  JOINED_MULTIPLE = 128,   /* and whole blocks at any level */
+  JOINED_FEWEST = 1 << 16, /* elements of all rows that are worth it */
+  MOST_ROWS = SX_SUM_CHUNK * SX_SUM_CHUNK
+};
 
 /* By nodes of the graph, whatever tasks they are in; a view reads nothing. */
 uint32_t *sx_count_readings(const sx_plan *plan, sx_arena *arena) {
@@ -84,21 +93,45 @@ static bool is_free(const sx_plan *plan, const sx_task *task, uint32_t target) {
   return true;
 }
 
+/* Whether rows are nothing to the group: what it reads lies as its elements do, or is one element for all. */
+static bool has_no_rows(const sx_plan *plan, const sx_task *task) {
+  if (task->row) return false;
+  for (uint32_t i = 0; i < task->n_nodes; i++) {
+    const sx_node *node = sx_node_at(plan->graph, task->nodes[i]);
+    for (uint32_t k = 0; k < node->n_inputs; k++) {
+      sx_walk walk = sx_walk_make(&plan->views[node->inputs[k]], sx_node_at(plan->graph, node->inputs[k]));
+      if (!sx_walk_is_contiguous(&walk) && !sx_walk_is_splat(&walk)) return false;
+    }
+  }
+  return true;
+}
+
+/* How many rows go as one. */
+static int64_t rows_to_join(const sx_plan *plan, const sx_task *task, int64_t width, int64_t n_rows) {
+  int64_t joined = 1;
+  if (width * n_rows < JOINED_FEWEST || !has_no_rows(plan, task)) return 1;
+  while (joined < SX_SUM_LANES && joined * 2 * width <= JOINED_ROW && n_rows % (joined * 2) == 0) joined *= 2;
+  return joined * width % JOINED_MULTIPLE == 0 ? joined : 1;
+}
+
 static bool add_sum(const sx_plan *plan, sx_columns *columns, const sx_task *group, const sx_task *task,
                     const uint32_t *n_readings) {
   if (task->kind != SX_TASK_NODE || columns->n == SX_COLUMNS_MOST) return false;
   const sx_node *sum = sx_node_at(plan->graph, task->nodes[0]);
-  int64_t row = kept_row(plan->graph, sum);
-  if (row < SHORTEST_ROW || row > SX_ROW_MOST || (group->row && group->row != row)) return false;
+  int64_t width = kept_row(plan->graph, sum);
+  if (!width || width > SX_ROW_MOST || (group->row && group->row != width)) return false;
   sx_id summed = summed_node(plan, group, sum->inputs[0]);
-  if (summed == SX_NO_NODE || (columns->n && columns->row != row)) return false;
-  int64_t n_rows = sx_node_elements(sx_node_at(plan->graph, summed)) / row;
+  if (summed == SX_NO_NODE || (columns->n && columns->width != width)) return false;
+  int64_t n_rows = sx_node_elements(sx_node_at(plan->graph, summed)) / width;
   uint32_t buffer = plan->views[summed].buffer, target = plan->views[task->nodes[0]].buffer;
-  if (n_rows < SX_ROWS_FEWEST || n_rows > SX_SUM_CHUNK || !is_free(plan, group, target)) return false;
+  if (n_rows < SX_ROWS_FEWEST || n_rows > MOST_ROWS || !is_free(plan, group, target)) return false;
+  int64_t joined = columns->n ? sx_columns_joined(columns) : rows_to_join(plan, group, width, n_rows);
+  if (joined * width < SHORTEST_ROW) return false;
   for (uint32_t i = 0; i < columns->n; i++)
-    if (columns->summed[i] == summed || (columns->n_rows != n_rows)) return false;
-  columns->row = row;
-  columns->n_rows = n_rows;
+    if (columns->summed[i] == summed || columns->n_rows * joined != n_rows) return false;
+  columns->width = width;
+  columns->row = joined * width;
+  columns->n_rows = n_rows / joined;
   columns->summed[columns->n] = summed;
   columns->targets[columns->n] = target;
   columns->read[columns->n++] = n_readings[buffer] > 1 || plan->buffers.items[buffer].kind != SX_BUFFER_TEMPORARY;

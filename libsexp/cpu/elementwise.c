@@ -28,14 +28,30 @@ int64_t sx_group_scratch(const sx_group *group) {
          blocks * block_bytes(group) + (int64_t)group->n_folds * sx_aligned((int64_t)sizeof(sx_fold));
 }
 
-/* Elements from one lane of a sum of columns to the next: whole blocks, and a gap. */
+/* Elements from one lane of a sum of columns to the next: whole blocks, and a gap. Where several rows go as one, which
+ * are whole blocks together, their lanes lie side by side. */
 static int64_t lane_room(const sx_group *group) {
   int64_t block = group->chains->block;
+  if (sx_columns_joined(group->columns) > 1) return group->columns->width;
   return (group->row + block - 1) / block * block + SLOT_GAP / 4;
 }
 
-static int64_t lanes_bytes(const sx_group *group) {
-  return group->columns->n * SX_SUM_LANES * sx_aligned(lane_room(group) * 4);
+static int64_t table_elements(const sx_group *group) { return sx_aligned(SX_SUM_LANES * lane_room(group) * 4) / 4; }
+
+/* Of a chunk, and all: in rows of the group. */
+static int64_t chunk_rows(const sx_group *group) { return SX_SUM_CHUNK / sx_columns_joined(group->columns); }
+
+static int64_t n_chunks(const sx_group *group) {
+  return (group->columns->n_rows + chunk_rows(group) - 1) / chunk_rows(group);
+}
+
+/* Lanes of a chunk, as many together as rows go as one. */
+static int64_t lane_groups(const sx_group *group) { return SX_SUM_LANES / sx_columns_joined(group->columns); }
+
+/* A table for each sum and chunk, and where there are several chunks one for their results. */
+static int64_t tables_bytes(const sx_group *group) {
+  int64_t n = n_chunks(group);
+  return group->columns->n * (n + (n > 1)) * table_elements(group) * 4;
 }
 
 /* A launch: groups that do not read what another writes, their tiles one after the other. */
@@ -56,7 +72,7 @@ typedef struct working {
   int64_t first_row, n_rows;
   int64_t width, pitch; /* of a row: elements that are evaluated; from a row to the next of what is given */
   float *const *given;
-  float *lanes;             /* of the group's sums of columns */
+  float *tables;            /* of the group's sums of columns */
   void *at[SX_GROUP_TABLE]; /* of the tile's first element, or row */
 } working;
 
@@ -213,8 +229,15 @@ static void place_own(const working *w, const sx_group_step *step, void **table)
   for (uint32_t i = 0; i < step->n_folds; i++) table[SX_GROUP_FOLDS + i] = w->at[SX_GROUP_FOLDS + i];
 }
 
+static float *table_of(const sx_group *group, float *tables, uint32_t sum, int64_t chunk) {
+  return tables + (chunk * group->columns->n + sum) * table_elements(group);
+}
+
+/* The lanes that the group's row is added to. */
 static float *lane_of(const working *w, uint32_t sum, int64_t row) {
-  return w->lanes + (sum * SX_SUM_LANES + row % SX_SUM_LANES) * lane_room(w->group);
+  const sx_group *group = w->group;
+  int64_t lane = row % lane_groups(group) * sx_columns_joined(group->columns);
+  return table_of(group, w->tables, sum, row / chunk_rows(group)) + lane * lane_room(group);
 }
 
 static void run_rows(working *w, const sx_group_step *step) {
@@ -330,28 +353,54 @@ typedef struct summing {
   const sx_group *group;
   void *const *data;
   char *scratch; /* of all threads */
-  float *lanes;
+  float *tables;
 } summing;
 
 int64_t sx_group_columns_scratch(const sx_group *group, int n_threads) {
-  return n_threads * sx_group_scratch(group) + lanes_bytes(group);
+  return n_threads * sx_group_scratch(group) + tables_bytes(group);
 }
 
-/* Lanes begin to end - 1 of all sums, and so the rows that belong to them: runs of neighbours. */
+static void clear(float *lanes, int64_t n) {
+  for (int64_t k = 0; k < n; k++) lanes[k] = -0.0f;
+}
+
+/* Some lanes of a chunk, in rows of the group, and so the rows that belong to them: runs of neighbours. */
+static void run_chunk(working *w, int64_t chunk, int64_t begin, int64_t end) {
+  const sx_group *group = w->group;
+  int64_t lanes = lane_groups(group), first = chunk * chunk_rows(group), last = first + chunk_rows(group);
+  if (last > group->columns->n_rows) last = group->columns->n_rows;
+  for (uint32_t i = 0; i < group->columns->n; i++)
+    clear(lane_of(w, i, first + begin), (end - begin) * sx_columns_joined(group->columns) * lane_room(group));
+  int64_t run = end - begin == lanes ? last - first : end - begin;
+  for (int64_t row = first + begin; row < last; row += end - begin == lanes ? run : lanes)
+    run_elements(w, row * group->row, (row + run < last ? row + run : last) * group->row);
+}
+
+/* Lanes of all chunks, one chunk's after the other's. */
 static void run_lanes(void *context, int64_t begin, int64_t end, int thread) {
   const summing *sum = context;
   const sx_group *group = sum->group;
+  int64_t lanes = lane_groups(group);
   working w;
   begin_work(&w, group, sum->data, sum->scratch + thread * sx_group_scratch(group));
-  w.lanes = sum->lanes;
-  for (uint32_t i = 0; i < group->columns->n; i++) {
-    float *lanes = lane_of(&w, i, begin);
-    for (int64_t k = 0; k < (end - begin) * lane_room(group); k++) lanes[k] = -0.0f;
+  w.tables = sum->tables;
+  for (int64_t chunk = begin / lanes; chunk * lanes < end; chunk++) {
+    int64_t first = chunk * lanes > begin ? 0 : begin - chunk * lanes;
+    run_chunk(&w, chunk, first, end - chunk * lanes < lanes ? end - chunk * lanes : lanes);
   }
-  int64_t n_rows = group->columns->n_rows;
-  for (int64_t row = begin; row < n_rows; row += SX_SUM_LANES) {
-    int64_t limit = row + end - begin < n_rows ? row + end - begin : n_rows;
-    run_elements(&w, row * group->row, limit * group->row);
+}
+
+/* Columns of the results of chunks: lanes of another table, by the same rule. */
+static void fold_chunks(const summing *sum, uint32_t i, int64_t begin, int64_t end) {
+  const sx_group *group = sum->group;
+  int64_t n = n_chunks(group), room = lane_room(group);
+  float *results = table_of(group, sum->tables, i, n);
+  for (int64_t lane = n; lane < SX_SUM_LANES; lane++) clear(results + lane * room + begin, end - begin);
+  for (int64_t chunk = 0; chunk < n; chunk++) {
+    float *table = table_of(group, sum->tables, i, chunk), *lane = results + chunk % SX_SUM_LANES * room;
+    float *out = chunk < SX_SUM_LANES ? lane : table + room;
+    group->chains->fold_columns(table, room, begin, end, out);
+    for (int64_t k = begin; chunk >= SX_SUM_LANES && k < end; k++) lane[k] += out[k];
   }
 }
 
@@ -359,18 +408,23 @@ static void fold_lanes(void *context, int64_t begin, int64_t end, int thread) {
   const summing *sum = context;
   const sx_group *group = sum->group;
   (void)thread;
-  for (uint32_t i = 0; i < group->columns->n; i++)
-    group->chains->fold_columns(sum->lanes + i * SX_SUM_LANES * lane_room(group), lane_room(group), begin, end,
-                                sum->data[group->columns->targets[i]]);
+  for (uint32_t i = 0; i < group->columns->n; i++) {
+    bool several = n_chunks(group) > 1;
+    if (several) fold_chunks(sum, i, begin, end);
+    group->chains->fold_columns(table_of(group, sum->tables, i, several ? n_chunks(group) : 0), lane_room(group), begin,
+                                end, sum->data[group->columns->targets[i]]);
+  }
 }
 
+/* A thread's lanes of a chunk are few shares, since rows of more of them lie side by side. */
 void sx_group_run_columns(const sx_group *group, void *const *data, void *scratch, sx_pool *pool) {
   int n_threads = sx_pool_threads(pool);
   summing sum = {.group = group, .data = data, .scratch = scratch};
-  sum.lanes = (float *)(void *)(sum.scratch + n_threads * sx_group_scratch(group));
+  sum.tables = (float *)(void *)(sum.scratch + n_threads * sx_group_scratch(group));
+  int64_t n = n_chunks(group), lanes = n * lane_groups(group);
   int64_t shares = n_tiles(group) * group->work / SX_GROUP_GRAIN, most = n_threads > 1 ? 2 * n_threads : 1;
+  if (n_threads > 1 && most < n) most = n;
   if (shares > most) shares = most;
-  if (shares > SX_SUM_LANES) shares = SX_SUM_LANES;
-  sx_pool_run(pool, SX_SUM_LANES, shares > 1 ? (SX_SUM_LANES + shares - 1) / shares : SX_SUM_LANES, run_lanes, &sum);
-  sx_pool_run(pool, group->row, FOLD_GRAIN, fold_lanes, &sum);
+  sx_pool_run(pool, lanes, shares > 1 ? (lanes + shares - 1) / shares : lanes, run_lanes, &sum);
+  sx_pool_run(pool, group->columns->width, FOLD_GRAIN, fold_lanes, &sum);
 }

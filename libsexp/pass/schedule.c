@@ -5,12 +5,14 @@
  * first on ties:
  *   - as in the graph: the ready task with the lowest node first;
  *   - greedy: the ready task that adds least to live memory first (it may free more than it takes).
- * Both are functions of the graph alone, in time n log n.
+ * Both are functions of the graph alone, in time n log n. Then sums of columns are moved to their groups.
  *
  *   a = big  b = big  c = sum a  d = sum b   becomes: a c b d, so that one big buffer lives at a time.
  *
  * Source: list scheduling; Sethi and Ullman, "The generation of optimal code for arithmetic expressions",
  * 1970, for what it approximates. */
+#include <string.h>
+
 #include "../base/bug.h"
 #include "plan_parts.h"
 
@@ -152,6 +154,45 @@ static int64_t try_order(schedule *s, bool greedy, uint32_t *order) {
   return s->peak;
 }
 
+/* ---- sums beside their groups -------------------------------------------------------------------- */
+
+static bool sums_columns(const sx_graph *graph, const sx_task *task) {
+  const sx_node *sum = sx_node_at(graph, task->nodes[0]);
+  if (task->kind != SX_TASK_NODE || sum->op != SX_OP_SUM) return false;
+  for (uint32_t k = 0; k < sum->n_ints; k++)
+    if (sum->ints[k] >= (int64_t)sum->n_ints) return false;
+  return (int)sum->n_ints < sx_node_at(graph, sum->inputs[0])->rank;
+}
+
+/* Sums of columns come right after the group that computes what they sum, so that it can make them (cpu/columns.c):
+ * what they read may be freed earlier; their own few elements are kept for longer. */
+static void move_sums(const schedule *s, uint32_t *order) {
+  const sx_planning *p = s->planning;
+  sx_arena *arena = p->arena;
+  uint32_t *writer = SX_NEW_N(arena, uint32_t, s->plan->buffers.n); /* 1 + the group */
+  uint32_t *next = SX_NEW_N(arena, uint32_t, s->n_tasks);           /* 1 + the next sum of the same group */
+  uint32_t *last = SX_NEW_N(arena, uint32_t, s->n_tasks);           /* of those of a group; itself */
+  uint32_t *moved = SX_NEW_N(arena, uint32_t, s->n_tasks), n = 0;
+  bool *follows = SX_NEW_N(arena, bool, s->n_tasks);
+  for (uint32_t t = 0; t < s->n_tasks; t++) {
+    last[t] = t;
+    for (uint32_t i = p->writes.starts[t]; i < p->writes.starts[t + 1]; i++)
+      if (s->plan->tasks.items[t].kind == SX_TASK_ELEMENT) writer[p->writes.items.items[i]] = t + 1;
+  }
+  for (uint32_t i = 0; i < s->n_tasks; i++) {
+    uint32_t t = order[i], first = p->reads.starts[t];
+    if (first == p->reads.starts[t + 1] || !sums_columns(p->graph, &s->plan->tasks.items[t])) continue;
+    uint32_t group = writer[p->reads.items.items[first]];
+    if (!group) continue;
+    next[last[group - 1]] = t + 1;
+    last[group - 1] = t;
+    follows[t] = true;
+  }
+  for (uint32_t i = 0; i < s->n_tasks; i++)
+    for (uint32_t t = follows[order[i]] ? 0 : order[i] + 1; t; t = next[t - 1]) moved[n++] = t - 1;
+  memcpy(order, moved, s->n_tasks * sizeof *order);
+}
+
 void sx_plan_schedule(sx_planning *planning) {
   sx_arena *arena = planning->arena;
   schedule s = {.planning = planning, .plan = planning->plan, .n_tasks = (uint32_t)planning->plan->tasks.n};
@@ -164,4 +205,5 @@ void sx_plan_schedule(sx_planning *planning) {
   uint32_t *as_written = SX_NEW_N(arena, uint32_t, s.n_tasks), *greedy = SX_NEW_N(arena, uint32_t, s.n_tasks);
   int64_t peak = try_order(&s, false, as_written);
   planning->order = try_order(&s, true, greedy) < peak ? greedy : as_written;
+  if (planning->options->columns) move_sums(&s, planning->order);
 }

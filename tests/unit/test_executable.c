@@ -251,8 +251,8 @@ static void columns_of_every_width(void **state) {
  * fewer rows than lanes, and of rows that blocks do not divide. */
 static void columns_of_what_a_group_computes(void **state) {
   (void)state;
-  static const int sizes[][3] = {{1, 8, 128},    {3, 11, 130},   {1, 64, 300},
-                                 {2, 100, 1000}, {2, 2048, 129}, {1, 4097, 128}};
+  static const int sizes[][3] = {{1, 8, 128},    {3, 11, 130},   {1, 64, 300},  {2, 100, 1000},
+                                 {2, 2048, 129}, {1, 4097, 128}, {5, 1700, 130}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     int a = sizes[i][0], b = sizes[i][1], c = sizes[i][2];
     char text[4096], wide[32];
@@ -267,6 +267,26 @@ static void columns_of_what_a_group_computes(void **state) {
              "%%15 = mul %%14 %%7 : f32 %s\n%%16 = sum %%15 {axes [0 1]} : f32 [%d]\n"
              "output \"a\" %%9\noutput \"b\" %%10\noutput \"c\" %%16\noutput \"d\" %%14\n",
              wide, c, wide, wide, wide, wide, wide, wide, wide, c, c, a, b, a, b, wide, wide, wide, c);
+    check_text(text);
+  }
+}
+
+/* Short rows, which a group without rows evaluates several at once: as many as a chunk, parts of chunks, more chunks
+ * than lanes, and some that do not go together. One sum's values are stored, the other's are not. */
+static void columns_of_short_rows(void **state) {
+  (void)state;
+  static const int sizes[][2] = {{2048, 32},  {4096, 48},  {8352, 64}, {4100, 256},
+                                 {1100, 300}, {139328, 4}, {12289, 16}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    int n = sizes[i][0], width = sizes[i][1];
+    char text[1024];
+    snprintf(text, sizeof text,
+             "graph \"g\"\n%%0 = param {path \"x\"} : f32 [%d %d]\n%%1 = const {value 1.0} : f32 [%d %d]\n"
+             "%%2 = lt %%0 %%1 : bool [%d %d]\n%%3 = const {value -0.0} : f32 [%d %d]\n"
+             "%%4 = where %%2 %%0 %%3 : f32 [%d %d]\n%%5 = mul %%4 %%0 : f32 [%d %d]\n"
+             "%%6 = sum %%4 {axes [0]} : f32 [%d]\n%%7 = sum %%5 {axes [0]} : f32 [%d]\n"
+             "output \"y\" %%4\noutput \"a\" %%6\noutput \"b\" %%7\n",
+             n, width, n, width, n, width, n, width, n, width, n, width, width, width);
     check_text(text);
   }
 }
@@ -733,6 +753,7 @@ int main(void) {
       cmocka_unit_test(columns_of_every_width),
       cmocka_unit_test(columns_of_what_a_group_computes),
       cmocka_unit_test(columns_of_what_a_row_has_one_of),
+      cmocka_unit_test(columns_of_short_rows),
       cmocka_unit_test(columns_after_another_group),
       cmocka_unit_test(long_groups_and_many_tiles),
       cmocka_unit_test(chains_of_every_dtype),

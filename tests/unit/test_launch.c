@@ -128,6 +128,37 @@ static void sums_of_columns_join_their_group(void **state) {
   planned_free(p);
 }
 
+static sx_columns columns_of(planned *p, uint32_t task, bool engine) {
+  const sx_plan *plan = engine ? planned_engine_plan(p, true, true) : planned_plan(p, true, true);
+  return sx_columns_of(plan, task, sx_count_readings(plan, &p->arena));
+}
+
+/* In the graph a product comes between the group and its sum. 64 elements are a short row; with a bias along it rows do
+ * not go together. */
+static void sums_of_columns_come_after_their_group(void **state) {
+  (void)state;
+  static const char text[] =
+      "graph \"g\"\n%%0 = param {path \"x\"} : f32 [8192 64]\n%%1 = param {path \"w\"} : f32 %s\n%%2 = %s : f32 "
+      "[8192 64]\n"
+      "%%3 = mul %%0 %%2 : f32 [8192 64]\n%%4 = einsum %%3 %%0 {labels \"ka,kb->ab\"} : f32 [64 64]\n"
+      "%%5 = sum %%3 {axes [0]} : f32 [64]\noutput \"w\" %%4\noutput \"b\" %%5\n";
+  char one[512], row[512];
+  snprintf(one, sizeof one, text, "[8192 64]", "exp %1");
+  snprintf(row, sizeof row, text, "[64]", "broadcast %1");
+  planned *p = planned_text(one);
+  sx_columns columns = columns_of(p, 0, true);
+  assert_int_equal(columns.n, 1);
+  assert_int_equal(columns.width, 64);
+  assert_int_equal(columns.row, 2048);
+  assert_int_equal(columns.n_rows, 256);
+  assert_true(columns.read[0]);
+  assert_int_equal(columns_of(p, 0, false).n, 0);
+  planned_free(p);
+  p = planned_text(row);
+  assert_int_equal(columns_of(p, 0, true).n, 0);
+  planned_free(p);
+}
+
 /* Short floats, integers and bools do not end a chain. */
 static void a_mixed_group_is_one_step(void **state) {
   (void)state;
@@ -147,9 +178,13 @@ static void a_mixed_group_is_one_step(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(updates_are_one_launch),     cmocka_unit_test(who_reads_waits),
-      cmocka_unit_test(an_output_may_be_its_input), cmocka_unit_test(tasks_of_a_launch_are_apart),
-      cmocka_unit_test(a_mixed_group_is_one_step),  cmocka_unit_test(sums_of_columns_join_their_group),
+      cmocka_unit_test(updates_are_one_launch),
+      cmocka_unit_test(who_reads_waits),
+      cmocka_unit_test(an_output_may_be_its_input),
+      cmocka_unit_test(tasks_of_a_launch_are_apart),
+      cmocka_unit_test(a_mixed_group_is_one_step),
+      cmocka_unit_test(sums_of_columns_join_their_group),
+      cmocka_unit_test(sums_of_columns_come_after_their_group),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
