@@ -93,6 +93,17 @@ static bool is_free(const sx_plan *plan, const sx_task *task, uint32_t target) {
   return true;
 }
 
+/* Whether what the group stores apart, in a concatenation, are whole rows of so many elements. */
+static bool stores_rows(const sx_plan *plan, const sx_task *task, int64_t row) {
+  for (uint32_t i = 0; i < task->n_nodes; i++) {
+    const sx_node *node = sx_node_at(plan->graph, task->nodes[i]);
+    const sx_view *view = &plan->views[task->nodes[i]];
+    if (!task->stored[i] || sx_view_is_contiguous(view, node)) continue;
+    if (sx_view_run(view, node) % row) return false;
+  }
+  return true;
+}
+
 /* Whether rows are nothing to the group: what it reads lies as its elements do, or is one element for all. */
 static bool has_no_rows(const sx_plan *plan, const sx_task *task) {
   if (task->row) return false;
@@ -111,7 +122,7 @@ static int64_t rows_to_join(const sx_plan *plan, const sx_task *task, int64_t wi
   int64_t joined = 1;
   if (width * n_rows < JOINED_FEWEST || !has_no_rows(plan, task)) return 1;
   while (joined < SX_SUM_LANES && joined * 2 * width <= JOINED_ROW && n_rows % (joined * 2) == 0) joined *= 2;
-  return joined * width % JOINED_MULTIPLE == 0 ? joined : 1;
+  return joined * width % JOINED_MULTIPLE == 0 && stores_rows(plan, task, joined * width) ? joined : 1;
 }
 
 static bool add_sum(const sx_plan *plan, sx_columns *columns, const sx_task *group, const sx_task *task,
@@ -120,6 +131,7 @@ static bool add_sum(const sx_plan *plan, sx_columns *columns, const sx_task *gro
   const sx_node *sum = sx_node_at(plan->graph, task->nodes[0]);
   int64_t width = kept_row(plan->graph, sum);
   if (!width || width > SX_ROW_MOST || (group->row && group->row != width)) return false;
+  if (!stores_rows(plan, group, width)) return false;
   sx_id summed = summed_node(plan, group, sum->inputs[0]);
   if (summed == SX_NO_NODE || (columns->n && columns->width != width)) return false;
   int64_t n_rows = sx_node_elements(sx_node_at(plan->graph, summed)) / width;

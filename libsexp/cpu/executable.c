@@ -40,6 +40,7 @@ typedef struct step {
   sx_attending *attending; /* ATTENTION */
   sx_walk *walk;           /* COPY */
   uint32_t source, target; /* buffers: COPY reads, NODE and COPY write */
+  int64_t target_offset;   /* NODE: bytes; not 0 where it is a piece of a concatenation */
 } step;
 
 struct sx_executable {
@@ -70,6 +71,7 @@ static bool prepare_node(sx_executable *e, step *s, sx_id id, int64_t draw_seed,
   s->kind = SX_TASK_NODE;
   s->node = id;
   s->target = e->plan->views[id].buffer;
+  s->target_offset = e->plan->views[id].offset * sx_element_bytes(node->dtype);
   s->fast = e->cpu.kernels->fast[node->op];
   s->reference = sx_reference[node->op];
   s->inputs = SX_NEW_N(arena, sx_operand, node->n_inputs);
@@ -323,7 +325,7 @@ static void explain(const sx_plan *plan, const step *s, int64_t at, sx_stopped *
 static void run_node(const sx_executable *e, step *s) {
   for (uint32_t i = 0; i < s->call.n_inputs; i++)
     s->inputs[i].data = (char *)e->data[s->input_buffers[i]] + s->input_offsets[i];
-  s->call.out.data = e->data[s->target];
+  s->call.out.data = (char *)e->data[s->target] + s->target_offset;
   if (!s->fast || !s->fast(&s->call)) s->reference(&s->call);
 }
 
@@ -364,7 +366,7 @@ static void observe_all(const sx_executable *e, size_t n_done) {
     uint32_t buffer = e->plan->views[id].buffer;
     if (buffer == UINT32_MAX) continue;
     const sx_buffer *held = &e->plan->buffers.items[buffer];
-    if (held->kind == SX_BUFFER_EXTERNAL || held->first < n_done) observe_node(e, id);
+    if (held->kind == SX_BUFFER_EXTERNAL || held->whole < n_done) observe_node(e, id);
   }
 }
 

@@ -21,7 +21,7 @@ typedef enum sx_place {
   SX_PLACE_SLOT,     /* a node that lives from one step to another */
   SX_PLACE_LOCAL,    /* a node inside one chain: in registers, or in a block's place */
   SX_PLACE_SPLAT,    /* an input of one element */
-  SX_PLACE_ROW,      /* an input whose rows each lie in one piece */
+  SX_PLACE_ROW,      /* an input or stored node whose rows each lie in one piece */
   SX_PLACE_ROW_SPLAT /* an input that is one element for each row */
 } sx_place;
 
@@ -30,7 +30,7 @@ typedef struct sx_group_value {
   sx_id node;
   sx_dtype dtype;
   uint32_t buffer;
-  sx_walk walk;         /* inputs */
+  sx_walk walk;         /* inputs and stored nodes */
   uint32_t slot;        /* of scalars: of those */
   int bytes;            /* of an element */
   bool scalar;          /* one a row */

@@ -120,10 +120,21 @@ static void make_steps(preparing *p) {
 
 /* ---- places -------------------------------------------------------------------------------------- */
 
-/* Rows of a group without reductions: the shortest last loop of an input that is worth it, so that what is
- * broadcast along rows or columns is used where it lies. */
+/* Elements that a stored value has in one piece, where it is a piece of a concatenation; 0: all. They are whole rows
+ * (pass/join.c). */
+static int64_t stored_run(const sx_group *group) {
+  for (uint32_t i = group->n_inputs; i < group->n_values; i++) {
+    const sx_group_value *one = &group->values[i];
+    if (one->stored && !sx_walk_is_contiguous(&one->walk)) return one->walk.dims[one->walk.rank - 1];
+  }
+  return 0;
+}
+
+/* Rows of a group without reductions: those that it stores apart, or the shortest last loop of an input that is worth
+ * it, so that what is broadcast along rows or columns is used where it lies. */
 static int64_t find_row(const sx_group *group) {
-  int64_t row = 0;
+  int64_t row = stored_run(group);
+  if (row) return row;
   for (uint32_t i = 0; i < group->n_inputs; i++) {
     const sx_walk *walk = &group->values[i].walk;
     int64_t length = walk->dims[walk->rank - 1];
@@ -153,7 +164,7 @@ static void place_values(preparing *p) {
     if (i < group->n_inputs)
       one->place = input_place(group, one);
     else if (one->stored)
-      one->place = SX_PLACE_DIRECT;
+      one->place = sx_walk_is_contiguous(&one->walk) ? SX_PLACE_DIRECT : SX_PLACE_ROW;
     else
       one->place = one->first == one->last && group->steps[one->first].chained ? SX_PLACE_LOCAL : SX_PLACE_SLOT;
   }
@@ -365,7 +376,9 @@ static void add_values(preparing *p, const tile_cut *tiling) {
   for (uint32_t i = 0; i < task->n_nodes; i++) {
     int64_t n = sx_node_elements(sx_node_at(p->plan->graph, task->nodes[i]));
     add_value(p, task->nodes[i], is_scalar(p, n), false);
-    group->values[group->n_values - 1].stored = task->stored[i];
+    sx_group_value *one = &group->values[group->n_values - 1];
+    one->stored = task->stored[i];
+    if (one->stored) one->walk = sx_walk_make(&p->plan->views[task->nodes[i]], sx_node_at(p->plan->graph, one->node));
   }
   for (uint32_t i = 0; tiling->columns && i < tiling->columns->n; i++) {
     sx_group_value *one = &group->values[find_value(group, tiling->columns->summed[i])];

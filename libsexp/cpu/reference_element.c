@@ -130,7 +130,7 @@ void sx_reference_element(const sx_call *call) {
   for (int64_t k = 0; k < n; k++) {
     sx_value in[3] = {{.i = 0}};
     for (uint32_t j = 0; j < call->n_inputs; j++) in[j] = sx_operand_load(&call->inputs[j], index);
-    sx_store(out->data, out->dtype, k, sx_reference_apply(op, from, out->dtype, in));
+    sx_store(out->data, out->dtype, sx_operand_at(out, index), sx_reference_apply(op, from, out->dtype, in));
     sx_index_next(index, out->dims, out->rank);
   }
 }

@@ -206,6 +206,7 @@ static void first_walk(sx_fusion *f) {
         break;
       case SX_ROLE_COPY:
       case SX_ROLE_NODE:
+      case SX_ROLE_JOINED: /* a NODE until then */
         f->levels[id] = highest_level(f, node) + 1;
         break;
     }

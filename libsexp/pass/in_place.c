@@ -13,6 +13,7 @@
 typedef struct access {
   uint32_t task, position; /* 1 + the task, 0: none; the node in it */
   bool movable;            /* every reader in that task takes the same element that it writes */
+  bool part;               /* of a write: it is not whole after it */
 } access;
 
 static bool may_stop(const sx_graph *graph) {
@@ -35,11 +36,19 @@ static void note_read(const sx_plan *plan, access *reads, uint32_t t, uint32_t p
   const sx_view *view = &plan->views[input];
   if (view->buffer == UINT32_MAX) return;
   access *read = &reads[view->buffer];
-  if (read->task != t + 1) *read = (access){t + 1, position, plan->tasks.items[t].kind == SX_TASK_ELEMENT};
+  if (read->task != t + 1)
+    *read = (access){.task = t + 1, .position = position, .movable = plan->tasks.items[t].kind == SX_TASK_ELEMENT};
   read->position = position;
   const sx_node *node = sx_node_at(plan->graph, input);
   int64_t n_bytes = sx_node_elements(node) * (int64_t)sx_dtype_bytes(node->dtype);
   if (n_bytes != plan->buffers.items[view->buffer].n_bytes || !sx_view_is_contiguous(view, node)) read->movable = false;
+}
+
+/* The first one counts. */
+static void note_write(const sx_plan *plan, access *writes, uint32_t buffer, access write) {
+  if (writes[buffer].task) return;
+  write.part = plan->buffers.items[buffer].whole != plan->buffers.items[buffer].first;
+  writes[buffer] = write;
 }
 
 static void note_task(const sx_plan *plan, access *reads, access *writes, uint32_t t) {
@@ -53,9 +62,9 @@ static void note_task(const sx_plan *plan, access *reads, access *writes, uint32
     const sx_node *node = sx_node_at(plan->graph, task->nodes[i]);
     for (uint32_t k = 0; k < node->n_inputs; k++) note_read(plan, reads, t, i, node->inputs[k]);
     if (task->kind == SX_TASK_NODE)
-      writes[task->target] = (access){.task = t + 1};
+      note_write(plan, writes, task->target, (access){.task = t + 1});
     else if (task->stored[i])
-      writes[plan->views[task->nodes[i]].buffer] = (access){t + 1, i, false};
+      note_write(plan, writes, plan->views[task->nodes[i]].buffer, (access){.task = t + 1, .position = i});
   }
 }
 
@@ -69,7 +78,8 @@ static int by_name(const void *a, const void *b) { return strcmp(((const named *
 static bool is_legal(const sx_plan *plan, uint32_t input, access read, uint32_t output, access write) {
   const sx_buffer *from = &plan->buffers.items[input], *to = &plan->buffers.items[output];
   if (from->dtype != to->dtype || from->n_bytes != to->n_bytes) return false;
-  return read.task < write.task || (read.task == write.task && read.movable && read.position <= write.position);
+  return read.task < write.task ||
+         (!write.part && read.task == write.task && read.movable && read.position <= write.position);
 }
 
 bool *sx_plan_in_place(const sx_plan *plan, sx_arena *arena) {

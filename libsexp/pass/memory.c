@@ -28,13 +28,19 @@ static bool is_temporary(const memory_plan *m, uint32_t buffer) {
   return m->plan->buffers.items[buffer].kind == SX_BUFFER_TEMPORARY;
 }
 
+/* Several tasks write a buffer in which pieces are joined. */
 static void find_lives(sx_planning *planning) {
   const sx_lists *reads = &planning->reads, *writes = &planning->writes;
   sx_buffer *buffers = planning->plan->buffers.items;
+  bool *written = SX_NEW_N(planning->arena, bool, planning->plan->buffers.n);
   for (uint32_t at = 0; at < planning->plan->tasks.n; at++) {
     uint32_t task = planning->order[at];
-    for (uint32_t i = writes->starts[task]; i < writes->starts[task + 1]; i++)
-      buffers[writes->items.items[i]].first = buffers[writes->items.items[i]].last = at;
+    for (uint32_t i = writes->starts[task]; i < writes->starts[task + 1]; i++) {
+      uint32_t buffer = writes->items.items[i];
+      if (!written[buffer]) buffers[buffer].first = at;
+      buffers[buffer].whole = buffers[buffer].last = at;
+      written[buffer] = true;
+    }
     for (uint32_t i = reads->starts[task]; i < reads->starts[task + 1]; i++) buffers[reads->items.items[i]].last = at;
   }
 }
@@ -91,16 +97,16 @@ static void give_slot(memory_plan *m, uint32_t buffer, uint32_t slot) {
 }
 
 static void make_slots(memory_plan *m, bool reuse) {
-  const sx_lists *writes = &m->planning->writes;
+  for (uint32_t b = 0; b < m->plan->buffers.n; b++) m->slot_of[b] = UINT32_MAX;
   for (uint32_t at = 0; at < m->plan->tasks.n; at++) {
     const sx_task *task = &m->plan->tasks.items[at];
-    uint32_t number = m->planning->order[at];
     bool element = reuse && task->kind == SX_TASK_ELEMENT;
     if (element) list_candidates(m, at, task);
-    for (uint32_t i = 0, w = writes->starts[number]; w < writes->starts[number + 1]; i++) {
-      if (task->stored && !task->stored[i]) continue;
-      uint32_t buffer = writes->items.items[w++];
-      if (is_temporary(m, buffer)) give_slot(m, buffer, element ? find_place(m, buffer, i) : UINT32_MAX);
+    for (uint32_t i = 0; i < task->n_nodes; i++) {
+      if (task->stored ? !task->stored[i] : i > 0) continue;
+      uint32_t buffer = task->stored ? m->plan->views[task->nodes[i]].buffer : task->target;
+      if (is_temporary(m, buffer) && m->slot_of[buffer] == UINT32_MAX)
+        give_slot(m, buffer, element ? find_place(m, buffer, i) : UINT32_MAX);
     }
   }
 }

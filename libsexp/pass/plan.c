@@ -10,7 +10,7 @@ typedef struct making {
   sx_plan *plan;
   uint32_t *task_of;   /* per node: its task; a group's at the node that stands for it */
   uint32_t *buffer_of; /* per node: its buffer, where it is a root */
-  uint32_t *writer;    /* per buffer: 1 + the task that writes it; 0: from outside or known */
+  uint32_t *writer;    /* per buffer: 1 + the task that writes it, or the last piece of it; 0: from outside or known */
   uint32_t *external;  /* open addressing: buffer of a name */
   size_t n_slots;
 } making;
@@ -59,7 +59,10 @@ static uint32_t leaf_buffer(making *m, sx_id id, uint32_t *iota) {
   return add_buffer(m, buffer);
 }
 
+/* A piece of a concatenation is in its buffer, which the first piece brings. */
 static uint32_t computed_buffer(making *m, sx_id id) {
+  if (m->p->joins[id] != SX_NO_NODE) return m->buffer_of[m->p->joins[id]] = computed_buffer(m, m->p->joins[id]);
+  if (m->buffer_of[id] != UINT32_MAX) return m->buffer_of[id];
   const sx_node *node = sx_node_at(m->p->graph, id);
   sx_buffer buffer = {.kind = SX_BUFFER_TEMPORARY, .dtype = node->dtype, .n_bytes = node_bytes(node), .node = id};
   return add_buffer(m, buffer);
@@ -69,6 +72,7 @@ static void make_buffers(making *m) {
   size_t n = m->p->graph->nodes.n;
   uint32_t iota = UINT32_MAX;
   for (m->n_slots = 16; m->n_slots < 2 * n;) m->n_slots *= 2;
+  for (sx_id id = 0; id < n; id++) m->buffer_of[id] = UINT32_MAX;
   m->external = SX_NEW_N(m->p->arena, uint32_t, m->n_slots);
   for (sx_id id = 0; id < n; id++) {
     sx_role role = (sx_role)m->p->roles[id];
@@ -158,6 +162,7 @@ static void make_writes(making *m) {
     for (uint32_t i = 0; i < task->n_nodes; i++) {
       if (task->stored ? !task->stored[i] : i > 0) continue;
       uint32_t buffer = task->stored ? m->buffer_of[task->nodes[i]] : task->target;
+      if (m->writer[buffer] == t + 1) continue;
       m->writer[buffer] = t + 1;
       SX_PUSH(m->p->arena, writes->items, buffer);
     }
@@ -167,18 +172,20 @@ static void make_writes(making *m) {
 
 static void add_read(making *m, uint32_t task, sx_id input, uint32_t *seen) {
   uint32_t buffer = m->plan->views[input].buffer;
-  if (buffer == UINT32_MAX || !m->writer[buffer] || m->writer[buffer] == task + 1 || seen[buffer] == task + 1) return;
+  if (buffer == UINT32_MAX || !m->writer[buffer] || seen[buffer] == task + 1) return;
   seen[buffer] = task + 1;
   SX_PUSH(m->p->arena, m->p->reads.items, buffer);
 }
 
+/* What a task writes itself it does not wait for. */
 static void make_reads(making *m) {
-  sx_lists *reads = &m->p->reads;
+  sx_lists *reads = &m->p->reads, *writes = &m->p->writes;
   size_t n = m->plan->tasks.n;
   uint32_t *seen = SX_NEW_N(m->p->arena, uint32_t, m->plan->buffers.n);
   reads->starts = SX_NEW_N(m->p->arena, uint32_t, n + 1);
   for (uint32_t t = 0; t < n; t++) {
     const sx_task *task = &m->plan->tasks.items[t];
+    for (uint32_t i = writes->starts[t]; i < writes->starts[t + 1]; i++) seen[writes->items.items[i]] = t + 1;
     if (task->kind == SX_TASK_COPY) add_read(m, t, task->nodes[1], seen);
     for (uint32_t i = 0; i < task->n_nodes && task->kind != SX_TASK_COPY; i++) {
       const sx_node *node = sx_node_at(m->p->graph, task->nodes[i]);
@@ -196,7 +203,7 @@ static void order_tasks(making *m) {
   m->plan->tasks.room = n;
 }
 
-sx_plan *sx_plan_make(const sx_graph *graph, const sx_plan_options *options, sx_arena *arena) {
+static sx_plan *make_plan(const sx_graph *graph, const sx_plan_options *options, sx_arena *arena) {
   size_t n = graph->nodes.n;
   sx_plan *plan = SX_NEW(arena, sx_plan);
   sx_planning planning = {.plan = plan, .graph = graph, .options = options, .arena = arena};
@@ -212,9 +219,11 @@ sx_plan *sx_plan_make(const sx_graph *graph, const sx_plan_options *options, sx_
   m.task_of = SX_NEW_N(arena, uint32_t, n);
   m.buffer_of = SX_NEW_N(arena, uint32_t, n);
   planning.region_of = SX_NEW_N(arena, uint32_t, n);
+  planning.joins = SX_NEW_N(arena, sx_id, n);
   sx_plan_views(&planning);
   sx_plan_attention(&planning);
   sx_plan_fuse(&planning);
+  sx_plan_join(&planning);
   make_buffers(&m);
   make_tasks(&m);
   make_outputs(&m);
@@ -224,4 +233,13 @@ sx_plan *sx_plan_make(const sx_graph *graph, const sx_plan_options *options, sx_
   order_tasks(&m);
   sx_plan_memory(&planning);
   return plan;
+}
+
+sx_plan *sx_plan_make(const sx_graph *graph, const sx_plan_options *options, sx_arena *arena) {
+  sx_plan *plan = make_plan(graph, options, arena);
+  if (!plan->joins) return plan;
+  sx_plan_options apart = *options;
+  apart.join = false;
+  sx_plan *other = make_plan(graph, &apart, arena);
+  return plan->block_bytes <= other->block_bytes ? plan : other;
 }

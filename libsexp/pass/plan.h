@@ -23,6 +23,7 @@ typedef struct sx_buffer {
   int64_t n_bytes;
   int64_t offset;       /* TEMPORARY: bytes, a multiple of 64 */
   uint32_t first, last; /* TEMPORARY: tasks that write first and read last */
+  uint32_t whole;       /* the task that writes last: several do where pieces are joined (join.c) */
   const char *name;     /* EXTERNAL: "field/x" "param/w"; OUTPUT: the output's name */
   double value;         /* CONST */
   sx_id node;           /* that it holds: names it in reports */
@@ -61,6 +62,7 @@ typedef struct sx_plan {
   SX_VEC(sx_task) tasks;
   SX_VEC(sx_buffer) buffers;
   sx_view *views; /* per node; buffer UINT32_MAX: never materialized (inside a group) */
+  bool joins;     /* some nodes are written in the buffer of a CONCAT: its task, if any, copies the others */
   bool columns;   /* who executes need not store what only a sum of columns, the next task, reads (cpu/columns.c) */
   int64_t block_bytes; /* of the temporaries */
   int64_t sum_bytes;   /* of all temporaries, without reuse */
@@ -82,6 +84,9 @@ typedef struct sx_plan_options {
   const bool *again;
   /* Products may be laid out as their transpositions (layout.c): who executes writes them by their views. */
   bool layout;
+  /* Pieces of concatenations may be written where they are joined (join.c): who executes writes groups and products by
+   * their views. */
+  bool join;
   bool wait;                  /* groups may wait for the group that reads them (wait.c) */
   bool columns;               /* what only a sum of columns reads may be left unstored: see the plan */
   sx_attention_use attention; /* only with `fuse` */
@@ -94,6 +99,8 @@ sx_plan *sx_plan_make(const sx_graph *graph, const sx_plan_options *options, sx_
 bool *sx_plan_in_place(const sx_plan *plan, sx_arena *arena);
 /* Whether a view walks its elements one after the other, as a fresh row-major value of the node would. */
 bool sx_view_is_contiguous(const sx_view *view, const sx_node *node);
+/* Elements that the view has one after the other, of the last axes together. */
+int64_t sx_view_run(const sx_view *view, const sx_node *node);
 /* Text of a plan, for --plan and tests. */
 void sx_plan_print(sx_text *text, const sx_plan *plan);
 

@@ -1,4 +1,4 @@
-/* What the parts of planning share while a plan is made: view.c, attention.c, fuse.c, schedule.c, memory.c in this
+/* What the parts of planning share while a plan is made: view.c, attention.c, fuse.c, join.c, schedule.c, memory.c in this
  * order, called by plan.c; layout.c serves view.c, attention_skip.c attention.c, wait.c fuse.c, rows.c serves
  * attention.c, fuse.c and plan.c. */
 #ifndef SX_PASS_PLAN_PARTS_H
@@ -14,6 +14,7 @@ typedef enum sx_role {
   SX_ROLE_ELEMENT,  /* in a group */
   SX_ROLE_ROWS,     /* a reduction that may be in a group: while groups are made, then ELEMENT or NODE */
   SX_ROLE_NODE,     /* a task of its own */
+  SX_ROLE_JOINED,   /* a concatenation all of whose pieces are written in its buffer: no task */
   SX_ROLE_ATTENTION /* in a region; stored where it is one of its results */
 } sx_role;
 
@@ -42,6 +43,7 @@ typedef struct sx_planning {
   uint32_t *groups; /* per ELEMENT node: a node that stands for its group */
   int64_t *rows;    /* per node that stands for a group: elements of its rows; 0: it has none */
   bool *stored;     /* per ELEMENT or ATTENTION node: used outside its group or region */
+  sx_id *joins;     /* per node: the CONCAT in whose buffer it is computed; SX_NO_NODE: in its own */
   SX_VEC(sx_region) regions;
   uint32_t *region_of; /* per result of a region: its number; else UINT32_MAX */
   sx_lists reads;      /* per task, in the order of creation: buffers with a writer, each once */
@@ -58,12 +60,16 @@ enum { SX_ROW_LEAST = 48, SX_ROW_MOST = 1 << 15, SX_ROWS_FEWEST = 8 };
 void sx_plan_layouts(const sx_graph *graph, sx_id *layouts, sx_arena *arena);
 /* Fills roles, roots and plan->views; a view's buffer is filled by plan.c. */
 void sx_plan_views(sx_planning *planning);
+/* The view `in` of `from`, as its RESHAPE to `node` is one; false: it is none. */
+bool sx_view_reshape(const sx_node *node, const sx_node *from, const sx_view *in, sx_view *out);
 /* Fills regions, region_of and the role ATTENTION, where the options ask for it. */
 void sx_plan_attention(sx_planning *planning);
 /* Fills attention->skip, and stores what that names. */
 void sx_plan_attention_skip(const sx_planning *planning, struct sx_attention *attention);
 /* Fills groups, rows and stored, and turns the role ROWS into ELEMENT or NODE. */
 void sx_plan_fuse(sx_planning *planning);
+/* Fills joins, turns the role NODE into JOINED, and changes the views of pieces, where the options ask for it. */
+void sx_plan_join(sx_planning *planning);
 /* Puts the nodes of a group with rows in the order in which they are evaluated. A group all of whose nodes turn out
  * to be of one size, without reductions, has no rows. */
 void sx_plan_rows(const sx_graph *graph, sx_task *task, sx_arena *arena);

@@ -32,10 +32,17 @@ static void print_buffer(sx_text *text, const sx_plan *plan, uint32_t index) {
   sx_text_add(text, "\n");
 }
 
+static void print_node(sx_text *text, const sx_plan *plan, sx_id id) {
+  const sx_node *node = sx_node_at(plan->graph, id);
+  sx_text_addf(text, "  %%%" PRIu32 " = %s", id, sx_op_describe(node->op)->name);
+  for (uint32_t i = 0; i < node->n_inputs; i++) sx_text_addf(text, " %%%" PRIu32, node->inputs[i]);
+}
+
+/* Views, and what is computed in the buffer of another node. */
 static void print_view(sx_text *text, const sx_plan *plan, sx_id id) {
   const sx_node *node = sx_node_at(plan->graph, id);
   const sx_view *view = &plan->views[id];
-  if (sx_op_describe(node->op)->class != SX_CLASS_MOVE || view->buffer == UINT32_MAX) return;
+  if (sx_op_describe(node->op)->class == SX_CLASS_LEAF || view->buffer == UINT32_MAX) return;
   if (plan->buffers.items[view->buffer].node == id) return;
   sx_text_addf(text, "  %%%" PRIu32 " ", id);
   sx_text_add_shape(text, node->dims, node->rank);
@@ -44,10 +51,15 @@ static void print_view(sx_text *text, const sx_plan *plan, sx_id id) {
   sx_text_add(text, "\n");
 }
 
-static void print_node(sx_text *text, const sx_plan *plan, sx_id id) {
+/* A concatenation all of whose pieces lie in its buffer has no task. */
+static void print_joined(sx_text *text, const sx_plan *plan, sx_id id) {
   const sx_node *node = sx_node_at(plan->graph, id);
-  sx_text_addf(text, "  %%%" PRIu32 " = %s", id, sx_op_describe(node->op)->name);
-  for (uint32_t i = 0; i < node->n_inputs; i++) sx_text_addf(text, " %%%" PRIu32, node->inputs[i]);
+  uint32_t buffer = plan->views[id].buffer;
+  if (node->op != SX_OP_CONCAT || buffer == UINT32_MAX || !node->n_inputs) return;
+  for (uint32_t k = 0; k < node->n_inputs; k++)
+    if (plan->views[node->inputs[k]].buffer != buffer) return;
+  print_node(text, plan, id);
+  sx_text_addf(text, " joined in b%" PRIu32 "\n", buffer);
 }
 
 static void print_group(sx_text *text, const sx_plan *plan, const sx_task *task) {
@@ -94,6 +106,7 @@ void sx_plan_print(sx_text *text, const sx_plan *plan) {
                plan->graph->name, plan->tasks.n, plan->block_bytes, plan->bound_bytes, plan->sum_bytes);
   for (uint32_t b = 0; b < plan->buffers.n; b++) print_buffer(text, plan, b);
   for (sx_id id = 0; id < plan->graph->nodes.n; id++) print_view(text, plan, id);
+  for (sx_id id = 0; id < plan->graph->nodes.n; id++) print_joined(text, plan, id);
   for (size_t t = 0; t < plan->tasks.n; t++) {
     sx_text_addf(text, "  %zu: ", t);
     print_task(text, plan, &plan->tasks.items[t]);

@@ -62,6 +62,11 @@ static sx_id unshaped(const recomputing *r, sx_id id) {
   return id;
 }
 
+static sx_id viewed(const recomputing *r, sx_id id) {
+  while (sx_op_describe(at(r, id)->op)->class == SX_CLASS_MOVE && at(r, id)->n_inputs == 1) id = at(r, id)->inputs[0];
+  return id;
+}
+
 static const sx_buffer *buffer_of(const recomputing *r, sx_id id) {
   uint32_t buffer = r->plan->views[id].buffer;
   return buffer == UINT32_MAX ? NULL : &r->plan->buffers.items[buffer];
@@ -80,6 +85,9 @@ static void number_tasks(recomputing *r) {
 static void count_readers(recomputing *r) {
   uint32_t *seen = SX_NEW_N(r->arena, uint32_t, r->graph->nodes.n);
   for (size_t i = 0; i < r->graph->outputs.n; i++) r->readers[unshaped(r, r->graph->outputs.items[i].node)] += 2;
+  for (sx_id id = 0; id < r->graph->nodes.n; id++)
+    for (uint32_t k = 0; at(r, id)->op == SX_OP_CONCAT && k < at(r, id)->n_inputs; k++)
+      r->readers[viewed(r, at(r, id)->inputs[k])] += 2; /* with a task of its own or without */
   for (uint32_t t = 0; t < r->plan->tasks.n; t++) {
     const sx_task *task = &r->plan->tasks.items[t];
     bool group = task->kind == SX_TASK_ELEMENT;
@@ -87,13 +95,11 @@ static void count_readers(recomputing *r) {
       const sx_node *node = at(r, task->nodes[i]);
       for (uint32_t k = 0; k < node->n_inputs; k++) {
         sx_id from = unshaped(r, node->inputs[k]);
-        sx_id viewed = from;
-        while (sx_op_describe(at(r, viewed)->op)->class == SX_CLASS_MOVE && at(r, viewed)->n_inputs == 1)
-          viewed = at(r, viewed)->inputs[0];
-        if (r->task_of[viewed] == t + 1 || seen[viewed] == t + 1) continue;
-        bool again = group && viewed == from && is_element(r, task->nodes[i]);
-        if (again) seen[viewed] = t + 1;
-        r->readers[viewed] += again ? 1 : 2;
+        sx_id root = viewed(r, from);
+        if (r->task_of[root] == t + 1 || seen[root] == t + 1) continue;
+        bool again = group && root == from && is_element(r, task->nodes[i]);
+        if (again) seen[root] = t + 1;
+        r->readers[root] += again ? 1 : 2;
       }
     }
   }

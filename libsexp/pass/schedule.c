@@ -56,7 +56,9 @@ typedef struct schedule {
   sx_plan *plan;
   uint32_t n_tasks;
   sx_lists readers;     /* per buffer: tasks */
-  uint32_t *waiting;    /* per task: buffers it reads that are not written yet */
+  sx_lists writers;     /* likewise: several where pieces are joined */
+  uint32_t *waiting;    /* per task: writings of what it reads that are yet to come */
+  bool *begun;          /* per buffer: one of its writers is done */
   uint32_t *unread;     /* per buffer: readers to come */
   uint64_t *reader_sum; /* per buffer: sum of the numbers of the readers to come: of one, its number */
   int64_t *deltas;      /* per task: bytes it adds to live memory */
@@ -70,22 +72,23 @@ static int64_t held_bytes(const schedule *s, uint32_t buffer) {
   return one->kind == SX_BUFFER_TEMPORARY ? sx_aligned(one->n_bytes) : 0;
 }
 
-static void find_readers(schedule *s) {
-  const sx_lists *reads = &s->planning->reads;
+/* From the buffers of each task to the tasks of each buffer. */
+static sx_lists turned(const schedule *s, const sx_lists *of_tasks) {
   size_t n_buffers = s->plan->buffers.n;
   uint32_t *starts = SX_NEW_N(s->planning->arena, uint32_t, n_buffers + 1);
   uint32_t *filled = SX_NEW_N(s->planning->arena, uint32_t, n_buffers + 1);
-  uint32_t *items = SX_NEW_N(s->planning->arena, uint32_t, reads->items.n);
-  for (size_t i = 0; i < reads->items.n; i++) starts[reads->items.items[i] + 1]++;
+  uint32_t *items = SX_NEW_N(s->planning->arena, uint32_t, of_tasks->items.n);
+  for (size_t i = 0; i < of_tasks->items.n; i++) starts[of_tasks->items.items[i] + 1]++;
   for (size_t b = 0; b < n_buffers; b++) starts[b + 1] += starts[b];
   for (uint32_t t = 0; t < s->n_tasks; t++)
-    for (uint32_t i = reads->starts[t]; i < reads->starts[t + 1]; i++) {
-      uint32_t buffer = reads->items.items[i];
+    for (uint32_t i = of_tasks->starts[t]; i < of_tasks->starts[t + 1]; i++) {
+      uint32_t buffer = of_tasks->items.items[i];
       items[starts[buffer] + filled[buffer]++] = t;
     }
-  s->readers.starts = starts;
-  s->readers.items.items = items;
-  s->readers.items.n = reads->items.n;
+  sx_lists of_buffers = {.starts = starts};
+  of_buffers.items.items = items;
+  of_buffers.items.n = of_tasks->items.n;
+  return of_buffers;
 }
 
 static void make_ready(schedule *s, uint32_t task) {
@@ -103,10 +106,23 @@ static void count_read(schedule *s, uint32_t buffer, uint32_t task) {
   if (s->greedy && !s->waiting[last]) make_ready(s, last);
 }
 
+/* The first writer of the buffer takes its memory, so the others add none. */
+static void begin_buffer(schedule *s, uint32_t buffer) {
+  const sx_lists *writers = &s->writers;
+  if (s->begun[buffer]) return;
+  s->begun[buffer] = true;
+  s->live += held_bytes(s, buffer);
+  if (writers->starts[buffer + 1] - writers->starts[buffer] == 1) return;
+  for (uint32_t w = writers->starts[buffer]; w < writers->starts[buffer + 1]; w++) {
+    uint32_t writer = writers->items.items[w];
+    s->deltas[writer] -= held_bytes(s, buffer);
+    if (s->greedy && !s->waiting[writer]) make_ready(s, writer);
+  }
+}
+
 static void run_task(schedule *s, uint32_t task) {
   const sx_lists *reads = &s->planning->reads, *writes = &s->planning->writes, *readers = &s->readers;
-  for (uint32_t i = writes->starts[task]; i < writes->starts[task + 1]; i++)
-    s->live += held_bytes(s, writes->items.items[i]);
+  for (uint32_t i = writes->starts[task]; i < writes->starts[task + 1]; i++) begin_buffer(s, writes->items.items[i]);
   if (s->live > s->peak) s->peak = s->live;
   for (uint32_t i = reads->starts[task]; i < reads->starts[task + 1]; i++) count_read(s, reads->items.items[i], task);
   for (uint32_t i = writes->starts[task]; i < writes->starts[task + 1]; i++) {
@@ -118,18 +134,22 @@ static void run_task(schedule *s, uint32_t task) {
 
 static void reset(schedule *s, bool greedy) {
   const sx_lists *reads = &s->planning->reads, *writes = &s->planning->writes, *readers = &s->readers;
+  const uint32_t *writers = s->writers.starts;
   s->greedy = greedy;
   s->live = s->peak = 0;
   s->ready.entries.n = 0;
   for (uint32_t t = 0; t < s->n_tasks; t++) {
-    s->waiting[t] = reads->starts[t + 1] - reads->starts[t];
+    s->waiting[t] = 0;
     s->deltas[t] = 0;
+    for (uint32_t i = reads->starts[t]; i < reads->starts[t + 1]; i++)
+      s->waiting[t] += writers[reads->items.items[i] + 1] - writers[reads->items.items[i]];
     for (uint32_t i = writes->starts[t]; i < writes->starts[t + 1]; i++)
       s->deltas[t] += held_bytes(s, writes->items.items[i]);
   }
   for (uint32_t b = 0; b < s->plan->buffers.n; b++) {
     s->unread[b] = readers->starts[b + 1] - readers->starts[b];
     s->reader_sum[b] = 0;
+    s->begun[b] = false;
     for (uint32_t r = readers->starts[b]; r < readers->starts[b + 1]; r++) s->reader_sum[b] += readers->items.items[r];
     if (s->unread[b] == 1) s->deltas[s->reader_sum[b]] -= held_bytes(s, b);
   }
@@ -201,7 +221,9 @@ void sx_plan_schedule(sx_planning *planning) {
   s.deltas = SX_NEW_N(arena, int64_t, s.n_tasks);
   s.unread = SX_NEW_N(arena, uint32_t, s.plan->buffers.n);
   s.reader_sum = SX_NEW_N(arena, uint64_t, s.plan->buffers.n);
-  find_readers(&s);
+  s.begun = SX_NEW_N(arena, bool, s.plan->buffers.n);
+  s.readers = turned(&s, &planning->reads);
+  s.writers = turned(&s, &planning->writes);
   uint32_t *as_written = SX_NEW_N(arena, uint32_t, s.n_tasks), *greedy = SX_NEW_N(arena, uint32_t, s.n_tasks);
   int64_t peak = try_order(&s, false, as_written);
   planning->order = try_order(&s, true, greedy) < peak ? greedy : as_written;

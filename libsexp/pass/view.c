@@ -23,6 +23,16 @@ bool sx_view_is_contiguous(const sx_view *view, const sx_node *node) {
   return true;
 }
 
+int64_t sx_view_run(const sx_view *view, const sx_node *node) {
+  int64_t run = 1;
+  for (int i = node->rank - 1; i >= 0; i--) {
+    if (node->dims[i] == 1) continue;
+    if (view->strides[i] != run) break;
+    run *= node->dims[i];
+  }
+  return run;
+}
+
 static bool transpose_view(const sx_node *node, const sx_node *from, const sx_view *in, sx_view *out) {
   (void)from;
   for (int i = 0; i < node->rank; i++) out->strides[i] = in->strides[node->ints[i]];
@@ -66,7 +76,7 @@ static bool unfold_view(const sx_node *node, const sx_node *from, const sx_view 
 
 /* Axes of one new block take the strides that its last old axis gives; possible where the old axes of the
  * block lie as one. Axes of size 1 have no say. */
-static bool reshape_view(const sx_node *node, const sx_node *from, const sx_view *in, sx_view *out) {
+bool sx_view_reshape(const sx_node *node, const sx_node *from, const sx_view *in, sx_view *out) {
   int64_t dims[SX_RANK_MAX], strides[SX_RANK_MAX];
   int n_old = 0, old = 0, new = 0;
   sx_row_major(out->strides, node->dims, node->rank);
@@ -101,8 +111,8 @@ static bool reshape_view(const sx_node *node, const sx_node *from, const sx_view
 typedef bool view_rule(const sx_node *node, const sx_node *from, const sx_view *in, sx_view *out);
 
 static view_rule *const view_rules[SX_N_OPS] = {
-    [SX_OP_RESHAPE] = reshape_view, [SX_OP_TRANSPOSE] = transpose_view, [SX_OP_BROADCAST] = broadcast_view,
-    [SX_OP_SLICE] = slice_view,     [SX_OP_REVERSE] = reverse_view,     [SX_OP_UNFOLD] = unfold_view,
+    [SX_OP_RESHAPE] = sx_view_reshape, [SX_OP_TRANSPOSE] = transpose_view, [SX_OP_BROADCAST] = broadcast_view,
+    [SX_OP_SLICE] = slice_view,        [SX_OP_REVERSE] = reverse_view,     [SX_OP_UNFOLD] = unfold_view,
 };
 
 static sx_role move_role(sx_planning *planning, sx_id id) {

@@ -49,7 +49,8 @@ sx_plan *planned_plan(planned *p, bool fuse, bool reuse) {
 }
 
 sx_plan *planned_engine_plan(planned *p, bool fuse, bool reuse) {
-  const sx_plan_options options = {.fuse = fuse, .reuse = reuse, .layout = fuse, .wait = fuse, .columns = fuse};
+  sx_plan_options options = {.fuse = fuse, .reuse = reuse, .layout = fuse, .wait = fuse, .columns = fuse};
+  options.join = fuse;
   return sx_plan_make(p->graph, &options, &p->arena);
 }
 

@@ -106,6 +106,7 @@ static void live_buffers_do_not_overlap(void **state) {
     planned *p = planned_random(seed, 30 + (int)(seed % 12) * 25);
     sx_plan *plan = planned_plan(p, seed % 3 != 0, true);
     n_taken += check_memory(plan, true);
+    check_memory(planned_engine_plan(p, true, true), true);
     block += plan->block_bytes;
     bound += plan->bound_bytes;
     sum += plan->sum_bytes;

@@ -1,0 +1,244 @@
+/* Joined pieces: groups and products write where a concatenation has their results, with the bits of copying them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../libsexp/cpu/canonical.h"
+#include "../../libsexp/cpu/executable.h"
+#include "../common/cmocka_all.h"
+#include "../common/interpret.h"
+#include "../common/planned.h"
+#include "../common/quick.h"
+
+static sx_plan *plan_of(planned *p, bool join, bool reuse) {
+  sx_plan_options options = {.fuse = true, .reuse = reuse, .layout = true, .wait = true, .columns = true};
+  options.join = join;
+  return sx_plan_make(p->graph, &options, &p->arena);
+}
+
+static uint32_t output_named(const sx_plan *plan, const char *name) {
+  for (uint32_t b = 0; b < plan->buffers.n; b++)
+    if (plan->buffers.items[b].kind == SX_BUFFER_OUTPUT && !strcmp(plan->buffers.items[b].name, name)) return b;
+  fail_msg("no output %s", name);
+  return 0;
+}
+
+static void **bind_all(sx_executable *e, const sx_plan *plan) {
+  void **data = calloc(plan->buffers.n, sizeof *data);
+  for (uint32_t b = 0; b < plan->buffers.n; b++) {
+    const sx_buffer *buffer = &plan->buffers.items[b];
+    if (buffer->kind != SX_BUFFER_EXTERNAL && buffer->kind != SX_BUFFER_OUTPUT) continue;
+    data[b] = aligned_alloc(64, (size_t)(buffer->n_bytes + 127) / 64 * 64);
+    memset(data[b], 0xa5, (size_t)buffer->n_bytes);
+    if (buffer->kind == SX_BUFFER_EXTERNAL)
+      leaf_fill(buffer->name, 1, buffer->dtype, buffer->n_bytes / (int64_t)sx_dtype_bytes(buffer->dtype), data[b]);
+    sx_executable_bind(e, b, data[b]);
+  }
+  return data;
+}
+
+static void check_run(planned *p, const sx_plan *plan, sx_simd simd, int threads, void *const *expected) {
+  sx_pool *pool = sx_pool_new(threads);
+  sx_cpu cpu = {sx_kernels(simd), pool, &p->memory, NULL};
+  sx_executable *e = sx_executable_new(&cpu, plan, 7, &p->arena);
+  void **data = bind_all(e, plan);
+  sx_stopped why;
+  assert_true(sx_executable_execute(e, &why));
+  for (size_t i = 0; i < p->graph->outputs.n; i++) {
+    const sx_output *output = &p->graph->outputs.items[i];
+    uint32_t b = output_named(plan, output->name);
+    const sx_buffer *buffer = &plan->buffers.items[b];
+    sx_canonical_nans(data[b], buffer->dtype, buffer->n_bytes / (int64_t)sx_dtype_bytes(buffer->dtype));
+    if (memcmp(expected[output->node], data[b], (size_t)buffer->n_bytes))
+      fail_msg("%s differs: %s, %d threads", output->name, sx_simd_name(simd), threads);
+  }
+  for (size_t b = 0; b < plan->buffers.n; b++) free(data[b]);
+  free(data);
+  sx_executable_free(e);
+  sx_pool_free(pool);
+}
+
+/* Every level and 1 to 4 threads against the reference loops; how many concatenations have a task. */
+static int check_graph(planned *p) {
+  void **expected = interpret(p->graph, 7, 1);
+  const sx_plan *joined = plan_of(p, true, true), *apart = plan_of(p, false, true), *kept = plan_of(p, true, false);
+  assert_true(joined->block_bytes <= apart->block_bytes);
+  for (sx_simd simd = SX_SIMD_REFERENCE; simd < SX_N_SIMD; simd++) {
+    if (!sx_simd_available(simd)) continue;
+    for (int threads = 1; threads <= 4; threads++) check_run(p, joined, simd, threads, expected);
+    check_run(p, kept, simd, 2, expected);
+  }
+  interpret_free(p->graph, expected);
+  int n_tasks = 0;
+  for (size_t t = 0; t < joined->tasks.n; t++)
+    n_tasks += sx_node_at(p->graph, joined->tasks.items[t].nodes[0])->op == SX_OP_CONCAT;
+  return n_tasks;
+}
+
+static int check_text(const char *text) {
+  planned *p = planned_text(text);
+  int n_tasks = check_graph(p);
+  planned_free(p);
+  return n_tasks;
+}
+
+static const char *print(planned *p) {
+  sx_text text;
+  sx_text_init(&text, &p->arena);
+  sx_plan_print(&text, plan_of(p, true, true));
+  return sx_text_get(&text);
+}
+
+/* Rows that blocks do not divide, that begin at odd places, and are in two parts of one group's rows. */
+static void groups_write_rows_of_it(void **state) {
+  (void)state;
+  static const int sizes[][4] = {{3, 5, 128, 131}, {2, 7, 200, 128}, {1, 300, 129, 1000}, {4, 64, 128, 128}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    int a = sizes[i][0], b = sizes[i][1], c = sizes[i][2], d = sizes[i][3];
+    char text[2048];
+    snprintf(
+        text, sizeof text,
+        "graph \"g\"\n%%0 = param {path \"x\"} : f32 [%d %d %d]\n%%1 = param {path \"y\"} : f32 [%d %d %d]\n"
+        "%%2 = param {path \"b\"} : f32 [%d]\n%%3 = broadcast %%2 : f32 [%d %d %d]\n"
+        "%%4 = const {value 0.0} : f32 [%d %d %d]\n%%5 = add %%0 %%3 : f32 [%d %d %d]\n"
+        "%%6 = add %%1 %%4 : f32 [%d %d %d]\n%%7 = exp %%0 : f32 [%d %d %d]\n"
+        "%%8 = concat %%5 %%6 %%7 {axis 2} : f32 [%d %d %d]\n%%9 = cumsum %%8 {axis 0, reverse 0} : f32 [%d %d %d]\n"
+        "output \"c\" %%8\noutput \"s\" %%9\n",
+        a, b, c, a, b, d, c, a, b, c, a, b, d, a, b, c, a, b, d, a, b, c, a, b, 2 * c + d, a, b, 2 * c + d);
+    assert_int_equal(check_text(text), 0);
+  }
+}
+
+/* Along a middle axis rows are longer; along the first one pieces are in one part, and of any operation and dtype. */
+static void other_axes(void **state) {
+  (void)state;
+  assert_int_equal(check_text("graph \"g\"\n%0 = param {path \"x\"} : f32 [5 3 70]\n"
+                              "%1 = param {path \"y\"} : f32 [5 7 70]\n%2 = neg %0 : f32 [5 3 70]\n"
+                              "%3 = exp %1 : f32 [5 7 70]\n%4 = concat %3 %2 {axis 1} : f32 [5 10 70]\n"
+                              "%5 = neg %4 : f32 [5 10 70]\noutput \"c\" %5\n"),
+                   0);
+  assert_int_equal(check_text("graph \"g\"\n%0 = param {path \"x\"} : bf16 [3 7]\n"
+                              "%1 = param {path \"y\"} : bf16 [2 7]\n%2 = pow %0 %0 : bf16 [3 7]\n"
+                              "%3 = neg %1 : bf16 [2 7]\n%4 = concat %2 %3 {axis 0} : bf16 [5 7]\n"
+                              "%5 = cast %0 : bool [3 7]\n%6 = cast %1 : bool [2 7]\n"
+                              "%7 = concat %5 %6 {axis 0} : bool [5 7]\noutput \"c\" %4\noutput \"b\" %7\n"),
+                   0);
+}
+
+/* Heads that are merged, with reductions of rows beside; a row of the group is a part of a row of the piece. */
+static void reshaped_pieces_and_rows(void **state) {
+  (void)state;
+  assert_int_equal(check_text("graph \"g\"\n%0 = param {path \"x\"} : f32 [9 4 64]\n"
+                              "%1 = sum %0 {axes [2]} : f32 [9 4]\n%2 = reshape %1 : f32 [9 4 1]\n"
+                              "%3 = broadcast %2 : f32 [9 4 64]\n%4 = sub %0 %3 : f32 [9 4 64]\n"
+                              "%5 = reshape %4 : f32 [9 256]\n%6 = param {path \"y\"} : f32 [9 130]\n"
+                              "%7 = abs %6 : f32 [9 130]\n%8 = concat %7 %5 {axis 1} : f32 [9 386]\n"
+                              "%9 = reduce-max %8 {axes [1]} : f32 [9]\noutput \"c\" %8\noutput \"m\" %9\n"),
+                   0);
+}
+
+/* Products of any strides, turned on the way or not. */
+static void products_write_parts_of_it(void **state) {
+  (void)state;
+  static const int sizes[][4] = {{3, 5, 4, 6}, {37, 19, 53, 40}, {64, 130, 300, 128}, {1, 7, 9, 1}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    int a = sizes[i][0], b = sizes[i][1], c = sizes[i][2], d = sizes[i][3];
+    char text[2048];
+    snprintf(
+        text, sizeof text,
+        "graph \"g\"\n%%0 = param {path \"x\"} : f32 [%d %d]\n%%1 = param {path \"y\"} : f32 [%d %d]\n"
+        "%%2 = param {path \"z\"} : f32 [%d %d]\n%%3 = einsum %%0 %%1 {labels \"ab,bc->ac\"} : f32 [%d %d]\n"
+        "%%4 = einsum %%2 %%0 {labels \"bc,ab->ca\"} : f32 [%d %d]\n%%5 = transpose %%4 {perm [1 0]} : f32 [%d %d]\n"
+        "%%6 = concat %%3 %%5 {axis 1} : f32 [%d %d]\noutput \"c\" %%6\n",
+        a, b, b, c, b, d, a, c, d, a, a, d, a, c + d);
+    assert_int_equal(check_text(text), 0);
+  }
+}
+
+/* Copied: a leaf, what is read elsewhere, is an output, is joined twice, has short rows, comes of a group with an
+ * operation that is called, or of an empty contraction. The rest of the concatenation is written in place. */
+static void what_cannot_be_written_there_is_copied(void **state) {
+  (void)state;
+  assert_int_equal(
+      check_text("graph \"g\"\n%0 = param {path \"x\"} : f32 [6 130]\n%1 = exp %0 : f32 [6 130]\n"
+                 "%2 = neg %0 : f32 [6 130]\n%3 = abs %0 : f32 [6 130]\n%4 = sqrt %0 : f32 [6 130]\n"
+                 "%5 = concat %1 %0 %2 {axis 1} : f32 [6 390]\n%6 = concat %3 %4 %2 {axis 1} : f32 [6 390]\n"
+                 "%7 = concat %3 %3 {axis 0} : f32 [12 130]\n%8 = cumsum %4 {axis 1, reverse 0} : f32 [6 130]\n"
+                 "output \"a\" %5\noutput \"b\" %6\noutput \"c\" %7\noutput \"d\" %8\noutput \"e\" %1\n"),
+      3);
+  assert_int_equal(check_text("graph \"g\"\n%0 = param {path \"x\"} : f32 [6 10]\n%1 = exp %0 : f32 [6 10]\n"
+                              "%2 = param {path \"y\"} : f32 [6 200]\n%3 = pow %2 %2 : f32 [6 200]\n"
+                              "%4 = param {path \"z\"} : f32 [6 140]\n%5 = neg %4 : f32 [6 140]\n"
+                              "%6 = param {path \"p\"} : f32 [6 0]\n%7 = param {path \"q\"} : f32 [0 150]\n"
+                              "%8 = einsum %6 %7 {labels \"ab,bc->ac\"} : f32 [6 150]\n"
+                              "%9 = concat %1 %3 %5 %8 {axis 1} : f32 [6 500]\noutput \"c\" %9\n"),
+                   1);
+}
+
+/* The plan says where pieces lie, and a buffer is alive from its first writer on. */
+static void plans_tell_it(void **state) {
+  (void)state;
+  planned *p = planned_text(
+      "graph \"g\"\n%0 = param {path \"x\"} : f32 [4 130]\n%1 = exp %0 : f32 [4 130]\n"
+      "%2 = sum %1 {axes [0]} : f32 [130]\n%3 = broadcast %2 : f32 [4 130]\n%4 = cumsum %3 {axis 0, reverse 0} : f32 "
+      "[4 130]\n"
+      "%5 = neg %0 : f32 [4 130]\n%6 = mul %4 %4 : f32 [4 130]\n%7 = concat %5 %6 {axis 1} : f32 [4 260]\n"
+      "%8 = cumsum %7 {axis 0, reverse 0} : f32 [4 260]\noutput \"y\" %8\n");
+  const char *text = print(p);
+  assert_non_null(strstr(text, " [4 130] in b"));
+  assert_non_null(strstr(text, " at 130 strides [260 1]\n"));
+  assert_non_null(strstr(text, "  %7 = concat %5 %6 joined in b"));
+  const sx_plan *plan = plan_of(p, true, true);
+  const sx_buffer *buffer = &plan->buffers.items[plan->views[7].buffer];
+  assert_int_equal(buffer->node, 7);
+  assert_true(buffer->first < buffer->whole && buffer->whole < buffer->last);
+  assert_int_equal(check_graph(p), 0);
+  planned_free(p);
+}
+
+/* A buffer that would have to wait for a late piece while much else is alive stays apart: the block does not grow. */
+static void memory_does_not_grow(void **state) {
+  (void)state;
+  planned *p = planned_text(
+      "graph \"g\"\n%0 = param {path \"x\"} : f32 [64 128]\n%1 = sum %0 {axes [1]} : f32 [64]\n"
+      "%2 = reshape %1 : f32 [64 1]\n%3 = broadcast %2 : f32 [64 128]\n%4 = neg %3 : f32 [64 128]\n"
+      "%5 = cumsum %0 {axis 0, reverse 0} : f32 [64 128]\n%6 = cumsum %5 {axis 1, reverse 0} : f32 [64 128]\n"
+      "%7 = cumsum %6 {axis 0, reverse 1} : f32 [64 128]\n%8 = cumsum %7 {axis 1, reverse 1} : f32 [64 128]\n"
+      "%9 = exp %8 : f32 [64 128]\n%10 = concat %4 %9 {axis 1} : f32 [64 256]\n"
+      "%11 = cumsum %10 {axis 0, reverse 0} : f32 [64 256]\noutput \"y\" %11\n");
+  check_graph(p);
+  planned_free(p);
+}
+
+static void random_graphs_keep_their_bits(void **state) {
+  (void)state;
+  int n_joined = 0;
+  for (uint64_t seed = 5000; seed < (test_is_quick() ? 5800 : 6500); seed++) {
+    planned *p = planned_random(seed, 120);
+    const sx_plan *plan = plan_of(p, true, true);
+    n_joined += plan->joins;
+    if (plan->joins) {
+      void **expected = interpret(p->graph, 7, 1);
+      check_run(p, plan, sx_simd_best(), 1 + (int)(seed % 4), expected);
+      check_run(p, plan, SX_SIMD_REFERENCE, 1, expected);
+      interpret_free(p->graph, expected);
+    }
+    planned_free(p);
+  }
+  print_message("%d graphs with joined pieces\n", n_joined);
+  assert_true(n_joined > 5);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(groups_write_rows_of_it),
+      cmocka_unit_test(other_axes),
+      cmocka_unit_test(reshaped_pieces_and_rows),
+      cmocka_unit_test(products_write_parts_of_it),
+      cmocka_unit_test(what_cannot_be_written_there_is_copied),
+      cmocka_unit_test(plans_tell_it),
+      cmocka_unit_test(memory_does_not_grow),
+      cmocka_unit_test(random_graphs_keep_their_bits),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
