@@ -52,7 +52,7 @@ LIBSEXP_SOURCES := \
   libsexp/cpu/group_prepare.c libsexp/cpu/launch.c \
   libsexp/cpu/reference.c libsexp/cpu/reference_contract.c libsexp/cpu/reference_element.c libsexp/cpu/reference_index.c \
   libsexp/cpu/reference_move.c libsexp/cpu/reference_random.c libsexp/cpu/reference_reduce.c libsexp/cpu/reference_scan.c \
-  libsexp/cpu/scratch.c libsexp/cpu/threads.c libsexp/cpu/walk.c \
+  libsexp/cpu/scratch.c libsexp/cpu/softmax.c libsexp/cpu/threads.c libsexp/cpu/walk.c \
   libsexp/cuda/contract.c libsexp/cuda/convolution.c libsexp/cuda/convolve.c libsexp/cuda/cubins.c \
   libsexp/cuda/device.c libsexp/cuda/emit.c libsexp/cuda/emit_draw.c libsexp/cuda/emit_element.c \
   libsexp/cuda/emit_group.c libsexp/cuda/emit_index.c libsexp/cuda/emit_kernel.c libsexp/cuda/emit_members.c \
@@ -73,7 +73,7 @@ LIBSEXP_LEVEL_SOURCES := \
   libsexp/cpu/kernels_gemm.c libsexp/cpu/kernels_index.c libsexp/cpu/kernels_lines.c libsexp/cpu/kernels_move.c \
   libsexp/cpu/kernels_pack.c libsexp/cpu/kernels_narrow.c libsexp/cpu/kernels_plain.c libsexp/cpu/kernels_tile.c libsexp/cpu/kernels_random.c \
   libsexp/cpu/kernels_reduce.c libsexp/cpu/kernels_row.c libsexp/cpu/kernels_scan.c libsexp/cpu/kernels_short.c \
-  libsexp/cpu/kernels_sort.c libsexp/cpu/kernels_sum.c
+  libsexp/cpu/kernels_softmax.c libsexp/cpu/kernels_sort.c libsexp/cpu/kernels_sum.c
 
 # Only where the headers of CUDA and cuDNN are (see "CUDA" below).
 LIBSEXP_CUDA_SOURCES := \

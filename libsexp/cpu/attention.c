@@ -9,7 +9,8 @@
  * Results of the group that are summed over rows are kept for a whole block; all else for a tile.
  *
  * Columns that a mask hides in all rows of a tile are left out, where the plan says how to see that they add nothing;
- * if they might, the block is computed anew with all of them. */
+ * if they might, the block is computed anew with all of them. A group that is a softmax, or one and its gradient, is
+ * then evaluated as that, to each row's last column that is seen (softmax.h). */
 #include "attention.h"
 
 #include <math.h>
@@ -20,13 +21,16 @@
 #include "elementwise.h"
 #include "gemm.h"
 #include "operand.h"
+#include "softmax.h"
 
 enum {
   PANEL = SX_GEMM_WIDEST,
   PAST_PANELS = 7,
   TILE_ROWS = 28,    /* two tiles of registers at AVX-512, and rows that stay in the cache while they are worked on */
+  CAUSAL_ROWS = 14,  /* one: fewer columns that only some of the rows see */
   FAR_FLOATS = 1024, /* between rows that products had better read from a copy */
   LINE_FLOATS = 16,  /* of a line of the cache */
+  LANES = 32,        /* of a sum: softmax takes so many columns at once */
   SET_FLOATS = 1024  /* lines so far apart share a set of the cache */
 };
 
@@ -56,6 +60,9 @@ struct sx_attending {
   const sx_attention *of;
   const sx_kernel_set *kernels;
   sx_group *group;
+  bool is_softmax; /* the group is, and is evaluated as that where columns are left out */
+  sx_softmax softmax;
+  uint32_t softmax_tiles[4]; /* of scores, weights, slopes, gradients, among the tiles */
   product *products;
   uint32_t n_tiles;
   int64_t *tile_places; /* floats, of each tile in the scratch */
@@ -78,8 +85,8 @@ typedef struct working {
   bool whole;  /* nothing was left out of one of its blocks before */
 } working;
 
-/* Rows of a batch element. Scores and products go to column `limit`, the group to column `width`: what is between are
- * hidden columns, computed to see what hidden ones are. */
+/* Rows of a batch element. Scores and products go to column `limit`, a group that is no softmax to column `width`: what
+ * is between are hidden columns, computed to see what hidden ones are. */
 typedef struct span {
   int64_t first, n, limit, width;
 } span;
@@ -88,7 +95,7 @@ typedef struct span {
 
 /* Rows a little more than their length apart, where they would share sets of the cache. */
 static int64_t pitch_of(int64_t columns) {
-  int64_t pitch = (columns + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS;
+  int64_t pitch = (columns + LANES - 1) / LANES * LANES;
   return pitch % (SET_FLOATS / 4) ? pitch : pitch + LINE_FLOATS;
 }
 
@@ -146,6 +153,12 @@ static void prepare_products(sx_attending *a, sx_id *tiles, sx_arena *arena) {
   }
 }
 
+static void prepare_softmax(sx_attending *a, sx_id *tiles) {
+  const sx_softmax *softmax = &a->softmax;
+  const sx_id nodes[4] = {softmax->scores, softmax->weights, softmax->slopes, softmax->gradients};
+  for (int i = 0; i < (softmax->has_gradient ? 4 : 2); i++) a->softmax_tiles[i] = tile_number(a, tiles, nodes[i]);
+}
+
 static int64_t even_part(int64_t n, int64_t most) {
   int64_t parts = (n + most - 1) / most;
   return (n + parts - 1) / parts;
@@ -176,8 +189,10 @@ sx_attending *sx_attending_new(const sx_plan *plan, const sx_task *task, const s
   a->whole_blocks = SX_NEW_N(arena, bool, most_given);
   a->pitch = pitch_of(of->columns);
   a->block_rows = of->rows < SX_GEMM_DEPTH ? of->rows : SX_GEMM_DEPTH;
-  a->tile_rows = even_part(a->block_rows, TILE_ROWS);
+  a->is_softmax = kernels->matrices->softmax && sx_softmax_find(plan, of, &a->softmax);
+  a->tile_rows = even_part(a->block_rows, a->is_softmax ? CAUSAL_ROWS : TILE_ROWS);
   prepare_products(a, given, arena);
+  if (a->is_softmax) prepare_softmax(a, given);
   prepare_group(a, given, arena);
   int64_t deepest = 0;
   for (uint32_t i = 0; i < of->n_products; i++)
@@ -367,6 +382,7 @@ static span next_span(const sx_attending *a, int64_t first, int64_t block_end, b
   if (!skips || limit >= of->columns) return rows;
   rows.limit = limit < 1 ? 1 : limit;
   int64_t width = (rows.limit + block) / block * block; /* one hidden column at least */
+  if (a->is_softmax) width = rows.limit;
   if (width < rows.width) rows.width = width;
   return rows;
 }
@@ -405,24 +421,47 @@ static void give_memory(working *w, int64_t row_in_block) {
     w->given[a->n_tiles + i] = w->scratch + a->sum_place + i * a->tile_rows;
 }
 
-/* False: what is left out may change bits. */
-static bool run_tile(working *w, int64_t block_row, const span *rows) {
+static bool run_softmax(const working *w, const span *rows) {
   const sx_attending *a = w->a;
-  bool skips = rows->limit < a->of->columns;
-  give_memory(w, rows->first - block_row);
-  for (uint32_t i = 0; i < a->of->n_scores; i++) run_scores(w, &a->products[i], rows);
+  const uint32_t *tiles = a->softmax_tiles;
+  sx_softmax_tile tile = {.scores = w->given[tiles[0]],
+                          .weights = w->given[tiles[1]],
+                          .pitch = a->pitch,
+                          .n_rows = rows->n,
+                          .n_seen = rows->first + a->of->skip.diagonal + 1,
+                          .limit = rows->limit,
+                          .n_columns = a->of->columns,
+                          .hidden = a->softmax.hidden};
+  if (a->softmax.has_gradient) {
+    tile.slopes = w->given[tiles[2]];
+    tile.gradients = w->given[tiles[3]];
+  }
+  return a->kernels->matrices->softmax(&tile);
+}
+
+static bool run_group(const working *w, const span *rows, bool skips) {
+  const sx_attending *a = w->a;
+  if (skips && a->is_softmax) return run_softmax(w, rows);
   sx_group_tile tile = {.first_row = w->batch_number * a->of->rows + rows->first,
                         .n_rows = rows->n,
                         .width = rows->width,
                         .given = w->given,
                         .pitch = a->pitch};
   sx_group_run_tile(a->group, w->data, w->scratch + a->group_place, &tile);
-  if (skips && !group_is_exact(w, rows)) return false;
+  return rows->limit >= a->of->columns || group_is_exact(w, rows);
+}
+
+/* False: what is left out may change bits. */
+static bool run_tile(working *w, int64_t block_row, const span *rows, bool skips) {
+  const sx_attending *a = w->a;
+  give_memory(w, rows->first - block_row);
+  for (uint32_t i = 0; i < a->of->n_scores; i++) run_scores(w, &a->products[i], rows);
+  if (!run_group(w, rows, skips)) return false;
   for (uint32_t i = a->of->n_scores; i < a->of->n_products; i++) {
     const product *p = &a->products[i];
     if (p->of->kind != SX_ATTENTION_OVER_COLUMNS) continue;
     run_over_columns(w, p, rows);
-    if (skips && !product_is_exact(w, p, rows)) return false;
+    if (rows->limit < a->of->columns && !product_is_exact(w, p, rows)) return false;
   }
   return true;
 }
@@ -445,7 +484,7 @@ static bool run_block(working *w, int64_t block_row, bool skips) {
   int64_t left = a->of->rows - block_row, block_end = block_row + (left < a->block_rows ? left : a->block_rows);
   for (int64_t row = block_row; row < block_end;) {
     span rows = next_span(a, row, block_end, skips);
-    if (!run_tile(w, block_row, &rows)) return false;
+    if (!run_tile(w, block_row, &rows, skips)) return false;
     row += rows.n;
   }
   for (uint32_t i = a->of->n_scores; i < a->of->n_products; i++)

@@ -46,6 +46,7 @@ bool sx_simd_available(sx_simd simd);
 struct sx_chain_kernels;
 struct sx_gemm_plain;
 struct sx_gemm_part;
+struct sx_softmax_tile;
 
 /* On f32 matrices. */
 typedef struct sx_matrix_kernels {
@@ -58,6 +59,9 @@ typedef struct sx_matrix_kernels {
    * infinity's and more if something is infinite or no number. */
   int32_t (*largest)(const float *from, int64_t rows, int64_t row, int64_t columns);
   bool (*has_minus_zero)(const float *from, int64_t rows, int64_t row, int64_t columns);
+  /* Softmax of a tile of rows (softmax.h). False: this way may have other bits than the group; then nothing is valid.
+   * NULL: there is no such way. */
+  bool (*softmax)(const struct sx_softmax_tile *tile);
 } sx_matrix_kernels;
 
 /* Kernels of one SIMD level. */

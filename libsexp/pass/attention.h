@@ -34,6 +34,7 @@ typedef struct sx_attention_product {
 typedef struct sx_attention_skip {
   bool allowed;
   int64_t diagonal;
+  sx_id mask;      /* a condition that is true in the columns c <= r + diagonal and in no other; SX_NO_NODE: none is */
   double bound;     /* 0: scores may be anything */
   uint32_t bounded; /* the scores that may not, by number */
   sx_id *zeroes, *sums;

@@ -156,12 +156,25 @@ static hidden follow_product(const following *f, const sx_node *node) {
   return anything;
 }
 
+/* Whether a mask that is known is one comparison. */
+static bool is_comparison(const following *f, sx_id id) {
+  while (at(f, id)->op == SX_OP_BROADCAST) id = at(f, id)->inputs[0];
+  return at(f, id)->op != SX_OP_AND;
+}
+
+static void take_mask(following *f, sx_id mask, int known, int64_t diagonal) {
+  sx_attention_skip *skip = &f->attention->skip;
+  if (f->masked && diagonal <= skip->diagonal) return;
+  f->masked = true;
+  skip->diagonal = diagonal;
+  skip->mask = known == 0 && is_comparison(f, mask) ? mask : SX_NO_NODE;
+}
+
 static hidden follow_choice(following *f, const sx_node *node) {
   int64_t diagonal;
   int known = read_mask(f, node->inputs[0], &diagonal, 0);
   if (known >= 0) {
-    if (!f->masked || diagonal > f->attention->skip.diagonal) f->attention->skip.diagonal = diagonal;
-    f->masked = true;
+    take_mask(f, node->inputs[0], known, diagonal);
     return find_hidden(f, node->inputs[known ? 1 : 2]);
   }
   uint64_t needs = 0;
