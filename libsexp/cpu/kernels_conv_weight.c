@@ -18,9 +18,9 @@ _Static_assert((int)TILE_ROWS <= (int)SX_CONV_ROWS, "scratch is enough for the t
 
 /* ---- the tile ------------------------------------------------------------------------------------ */
 
-/* n pixels from pixel k of the block on, whose lanes begin at `from`. */
+/* n pixels, whose packed rows begin at `a` and whose lanes at `from`. */
 typedef struct run {
-  int64_t k, from, n;
+  int64_t a, from, n;
 } run;
 
 typedef struct tile_call {
@@ -31,8 +31,8 @@ typedef struct tile_call {
   float *c;
   int64_t c_row;
   bool first;        /* of the blocks: store, else add */
-  const char *ahead; /* fetched meanwhile: so many lines a run */
-  int64_t n_ahead;
+  const char *ahead; /* fetched meanwhile: so many pairs of lines a run, a step apart */
+  int64_t n_ahead, ahead_step;
 } tile_call;
 
 SX_INLINE void tile(const int rows, const int vectors, const tile_call *t) {
@@ -44,8 +44,11 @@ SX_INLINE void tile(const int rows, const int vectors, const tile_call *t) {
   }
   const char *ahead = t->ahead;
   for (const run *part = t->runs, *end = part + t->n_runs; part < end; part++) {
-    for (int64_t line = 0; line < t->n_ahead; line++, ahead += LINE) __builtin_prefetch(ahead, 0, 2);
-    const float *a = t->a + part->k * a_step, *b = t->b + part->from;
+    for (int64_t k = 0; k < t->n_ahead; k++, ahead += t->ahead_step) {
+      __builtin_prefetch(ahead, 0, 2);
+      __builtin_prefetch(ahead + LINE, 0, 2);
+    }
+    const float *a = t->a + part->a, *b = t->b + part->from;
     for (const float *stop = a + part->n * a_step; a < stop; a += a_step, b += b_step) {
       sx_floats columns[TILE_VECTORS];
       SX_UNROLL for (int v = 0; v < vectors; v++) columns[v] = sx_floats_load(b + v * SX_LANES);
@@ -119,11 +122,11 @@ static int list_runs(const geometry *g, int64_t kh, int64_t kw, int64_t begin, i
     some = row_at(g, pixel, end);
     int64_t first = sx_max_i64(some.x, left), last = sx_min_i64(some.x + some.n, right);
     if (some.y < top || some.y >= bottom || first >= last) continue;
-    run next = {pixel - begin + first - some.x,
+    run next = {(pixel - begin + first - some.x) * TILE_ROWS,
                 image_at(g, some.image, some.y * g->stride + kh - g->padding, first * g->stride + kw - g->padding),
                 last - first};
     run *before = n > 0 ? &runs[n - 1] : NULL;
-    if (before && before->k + before->n == next.k && before->from + before->n * step == next.from)
+    if (before && before->a + before->n * TILE_ROWS == next.a && before->from + before->n * step == next.from)
       before->n += next.n;
     else
       runs[n++] = next;
@@ -140,7 +143,7 @@ typedef struct job {
   int64_t scratch_bytes;         /* of each thread */
   int64_t row_cuts, column_cuts; /* parts of the result that threads take */
   int64_t n_rows, n_panels;
-  bool windows; /* rows are elements of a window */
+  bool windows; /* rows are elements of a window, counted in tiles */
 } job;
 
 /* Rows first to end - 1 in tiles that differ by a row at most. */
@@ -169,42 +172,49 @@ static void pack_channels(const geometry *g, const row_range *r, int64_t begin, 
   }
 }
 
-/* One window, of which (top, left) is the first place, element by element. */
-static void pack_window(const geometry *g, int64_t image, int64_t top, int64_t left, float *a) {
+/* Columns left to left + n - 1 of a line of the image, 0 in the padding. */
+static void pack_line(const geometry *g, int64_t image, int64_t y, int64_t left, int64_t n, float *a) {
   const sx_operand *x = g->x;
-  for (int64_t kh = 0; kh < g->w[1]; kh++)
-    for (int64_t kw = 0; kw < g->w[2]; kw++)
-      for (int64_t c = 0; c < g->w[3]; c++) {
-        bool is_inside = top + kh >= 0 && top + kh < x->dims[1] && left + kw >= 0 && left + kw < x->dims[2];
-        *a++ = is_inside ? ((const float *)x->data)[image_at(g, image, top + kh, left + kw) + c] : 0.0f;
-      }
+  int64_t channels = g->w[3], first = sx_min_i64(sx_max_i64(0, -left), n), end = sx_min_i64(x->dims[2] - left, n);
+  if (y < 0 || y >= x->dims[1] || end <= first) first = end = n;
+  memset(a, 0, (size_t)(first * channels) * 4);
+  memset(a + end * channels, 0, (size_t)((n - end) * channels) * 4);
+  if (first == end) return;
+  const float *from = (const float *)x->data + image_at(g, image, y, left + first);
+  int64_t together = x->strides[2] == channels ? end - first : 1;
+  for (int64_t column = first; column < end; column += together, from += x->strides[2])
+    memcpy(a + column * channels, from, (size_t)(together * channels) * 4);
 }
 
-/* Elements of the windows, 0 in the padding: a[pixel][n_rows]. Windows inside of the image are copied line by
- * line in whole registers, where the image has as many more elements: so up to a register is written beyond. The
- * next block's lanes are fetched meanwhile. */
-static void pack_windows(const geometry *g, int64_t begin, int64_t end, float *a) {
-  const sx_operand *x = g->x, *dy = g->dy;
-  int64_t line = g->w[2] * g->w[3], n_elements = 1;
-  int64_t copied = sx_max_i64(0, (g->w[1] - 1) * x->strides[1]) + sx_ceil_div(line, SX_LANES) * SX_LANES;
-  for (int axis = 0; axis < 4; axis++) n_elements += sx_max_i64(0, (x->dims[axis] - 1) * x->strides[axis]);
-  row some;
-  for (int64_t pixel = begin; pixel < end; pixel += some.n) {
-    some = row_at(g, pixel, end);
-    int64_t top = some.y * g->stride - g->padding, left = some.x * g->stride - g->padding;
-    bool tall = top >= 0 && top + g->w[1] <= x->dims[1] && x->strides[2] == g->w[3];
-    for (int64_t k = 0; k < some.n; k++, left += g->stride) {
-      const char *next = (const char *)dy->data + (pixel + k + DEPTH) * dy->strides[2] * 4;
-      for (int64_t at = 0; at < g->w[0] * 4; at += LINE) __builtin_prefetch(next + at);
-      int64_t from = image_at(g, some.image, top, left);
-      if (!tall || left < 0 || left + g->w[2] > x->dims[2] || from + copied > n_elements) {
-        pack_window(g, some.image, top, left, a);
-        a += g->w[1] * line;
-        continue;
-      }
-      const float *source = (const float *)x->data + from;
-      for (int64_t kh = 0; kh < g->w[1]; kh++, source += x->strides[1], a += line)
-        for (int64_t j = 0; j < line; j += SX_LANES) sx_floats_store(a + j, sx_floats_load(source + j));
+/* Windows of a row of pixels overlap in a packed line as they do in the image; those that do not meet lie side by
+ * side. Columns from one to the next. */
+static int64_t window_step(const geometry *g) { return sx_min_i64(g->stride, g->w[2]); }
+
+static int64_t window_line(const geometry *g, int64_t n) { return ((n - 1) * window_step(g) + g->w[2]) * g->w[3]; }
+
+/* What a block of pixels has of rows, a run each; and how many elements their packed lines take together. */
+static int list_windows(const geometry *g, int64_t begin, int64_t end, run *runs, int64_t *length) {
+  int n = 0;
+  *length = 0;
+  for (int64_t pixel = begin; pixel < end; pixel += runs[n++].n) {
+    runs[n] = (run){*length, pixel * g->dy->strides[2], row_at(g, pixel, end).n};
+    *length += window_line(g, runs[n].n);
+  }
+  return n;
+}
+
+/* Line kh of the windows of a block, for each kh: a[kh][length]. */
+static void pack_windows(const geometry *g, int64_t begin, int64_t end, int64_t length, float *a) {
+  bool apart = g->stride > g->w[2];
+  for (int64_t kh = 0; kh < g->w[1]; kh++) {
+    float *to = a + kh * length;
+    row some;
+    for (int64_t pixel = begin; pixel < end; pixel += some.n) {
+      some = row_at(g, pixel, end);
+      int64_t top = some.y * g->stride - g->padding + kh, left = some.x * g->stride - g->padding;
+      int64_t together = apart ? 1 : some.n, line = window_line(g, together);
+      for (int64_t k = 0; k < some.n; k += together, to += line)
+        pack_line(g, some.image, top, left + k * g->stride, line / g->w[3], to);
     }
   }
 }
@@ -216,7 +226,7 @@ typedef struct part {
   int64_t first_panel, end_panel;
 } part;
 
-/* What the next block needs is fetched while tiles of this one are computed: so many lines a tile. */
+/* What the next block needs is fetched while tiles of this one are computed: so many pairs of lines a tile. */
 typedef struct ahead {
   const char *at, *end;
   int64_t n;
@@ -231,7 +241,7 @@ static ahead next_block(const geometry *g, const part *some, int64_t begin) {
   if (begin >= g->n_pixels || bytes < 0) return (ahead){0};
   if (end > bytes) end = bytes;
   const char *data = x->data;
-  return (ahead){data + from, data + end, (end - from) / LINE / n_tiles + 1};
+  return (ahead){data + from, data + end, (end - from) / (2 * LINE) / n_tiles + 1};
 }
 
 static int64_t panels_a_place(const job *j) { return sx_ceil_div(j->g.w[3], WIDTH); }
@@ -249,7 +259,8 @@ static void add_channels(const job *j, const part *some, int64_t begin, const fl
                    .runs = runs,
                    .n_runs = list_runs(g, place / g->w[2], place % g->w[2], begin, end, runs),
                    .c_row = c_row,
-                   .first = begin == 0};
+                   .first = begin == 0,
+                   .ahead_step = 2 * LINE};
     for (int64_t tile = 0; tile < some->rows.n_tiles && (t.first || t.n_runs > 0); tile++) {
       int64_t first = tile_begin(&some->rows, tile), n = tile_begin(&some->rows, tile + 1) - first;
       t.a = a + tile * TILE_FLOATS;
@@ -259,7 +270,7 @@ static void add_channels(const job *j, const part *some, int64_t begin, const fl
         t.c = j->p->c + first * c_row + place * g->w[3] + column;
         t.ahead = next.at;
         t.n_ahead = next.at < next.end && t.n_runs > 0 ? sx_ceil_div(next.n, t.n_runs) : 0;
-        next.at += t.n_ahead * t.n_runs * LINE;
+        next.at += t.n_ahead * t.n_runs * 2 * LINE;
         tiles[n - 1][columns / SX_LANES - 1](&t);
       }
     }
@@ -267,27 +278,43 @@ static void add_channels(const job *j, const part *some, int64_t begin, const fl
   }
 }
 
-/* One block of pixels: c [elements of a window, channels of dy]. */
-static void add_windows(const job *j, const part *some, int64_t begin, const float *a, float *c) {
-  const sx_operand *dy = j->g.dy;
-  int64_t step = dy->strides[2], out = j->g.w[0];
-  run whole = {0, begin * step, sx_min_i64(DEPTH, j->g.n_pixels - begin)};
-  tile_call t = {.a_step = j->n_rows, .b_step = step, .runs = &whole, .n_runs = 1, .c_row = out, .first = begin == 0};
-  for (int64_t tile = 0; tile < some->rows.n_tiles; tile++) {
-    int64_t first = tile_begin(&some->rows, tile), n = tile_begin(&some->rows, tile + 1) - first;
-    t.a = a + first;
-    for (int64_t panel = some->first_panel; panel < some->end_panel; panel++) {
-      t.b = (const float *)dy->data + panel * WIDTH;
+/* Rows of a window's elements: tiles of each of its lines, even ones. */
+static int64_t line_tiles(const geometry *g) { return sx_ceil_div(g->w[2] * g->w[3], TILE_ROWS); }
+
+static int64_t tile_element(const geometry *g, int64_t tile) {
+  int64_t each = line_tiles(g), line = g->w[2] * g->w[3];
+  return tile / each * line + line * (tile % each) / each;
+}
+
+/* One block of pixels: c [elements of a window, channels of dy]. The next block's lanes are fetched meanwhile. */
+static void add_windows(const job *j, const part *some, int64_t begin, float *a, float *c) {
+  const geometry *g = &j->g;
+  int64_t end = sx_min_i64(begin + DEPTH, g->n_pixels), out = g->w[0], step = g->dy->strides[2], length;
+  int64_t n_tiles = some->rows.end - some->rows.first, left = sx_min_i64(DEPTH, g->n_pixels - end);
+  run runs[DEPTH];
+  tile_call t = {.a_step = window_step(g) * g->w[3], .b_step = step, .runs = runs, .c_row = out, .first = begin == 0};
+  t.n_runs = list_windows(g, begin, end, runs, &length);
+  t.ahead_step = step * 4;
+  pack_windows(g, begin, end, length, a);
+  for (int64_t panel = some->first_panel; panel < some->end_panel; panel++) {
+    t.b = (const float *)g->dy->data + panel * WIDTH;
+    t.ahead = (const char *)(t.b + end * step);
+    t.n_ahead = left / n_tiles / t.n_runs;
+    for (int64_t tile = some->rows.first; tile < some->rows.end; tile++) {
+      int64_t first = tile_element(g, tile), n = tile_element(g, tile + 1) - first, line = g->w[2] * g->w[3];
+      t.a = a + first / line * length + first % line;
       t.c = c + first * out + panel * WIDTH;
       tiles[n - 1][sx_min_i64(WIDTH, out - panel * WIDTH) / SX_LANES - 1](&t);
+      t.ahead += t.n_ahead * t.n_runs * t.ahead_step;
     }
   }
 }
 
 static void store_windows(const job *j, const part *some, const float *c) {
-  int64_t out = j->g.w[0], end = sx_min_i64(some->end_panel * WIDTH, out);
+  int64_t out = j->g.w[0], end = sx_min_i64(some->end_panel * WIDTH, out), n = sx_count(j->g.w + 1, 3);
+  int64_t first = tile_element(&j->g, some->rows.first), last = tile_element(&j->g, some->rows.end);
   for (int64_t o = some->first_panel * WIDTH; o < end; o++)
-    for (int64_t at = some->rows.first; at < some->rows.end; at++) j->p->c[o * j->n_rows + at] = c[at * out + o];
+    for (int64_t at = first; at < last; at++) j->p->c[o * n + at] = c[at * out + o];
 }
 
 /* Where left-out pixels may decide the sign of a zero, the full order does. */
@@ -315,11 +342,8 @@ static void run_channels(const job *j, const part *some, float *a) {
 }
 
 static void run_windows(const job *j, const part *some, float *a) {
-  float *c = a + j->n_rows * DEPTH + SX_GEMM_PANEL;
-  for (int64_t pixel = 0; pixel < j->g.n_pixels; pixel += DEPTH) {
-    pack_windows(&j->g, pixel, sx_min_i64(pixel + DEPTH, j->g.n_pixels), a);
-    add_windows(j, some, pixel, a, c);
-  }
+  float *c = a + sx_count(j->g.w + 1, 3) * DEPTH;
+  for (int64_t pixel = 0; pixel < j->g.n_pixels; pixel += DEPTH) add_windows(j, some, pixel, a, c);
   store_windows(j, some, c);
 }
 
@@ -344,7 +368,7 @@ static bool has_windows(const geometry *g) { return g->w[3] % SX_LANES != 0; }
 
 /* All threads have work and the most of any is least. */
 static void choose_cuts(job *j, int n_threads) {
-  int64_t row_tiles = sx_ceil_div(j->n_rows, TILE_ROWS), least = INT64_MAX;
+  int64_t row_tiles = j->windows ? j->n_rows : sx_ceil_div(j->n_rows, TILE_ROWS), least = INT64_MAX;
   for (int64_t rows = 1; rows <= sx_min_i64(n_threads, row_tiles); rows++) {
     int64_t columns = sx_min_i64(n_threads / rows, j->n_panels);
     int64_t most = sx_ceil_div(row_tiles, rows) * sx_ceil_div(j->n_panels, columns);
@@ -359,7 +383,7 @@ void SX_AT_LEVEL(sx_conv_weight_run)(const sx_conv_weight *p, void *scratch) {
   job j = {.g = geometry_of(p->call), .p = p, .scratch = scratch};
   j.scratch_bytes = sx_conv_weight_bytes(j.g.w);
   j.windows = has_windows(&j.g);
-  j.n_rows = j.windows ? sx_count(j.g.w + 1, 3) : j.g.w[0];
+  j.n_rows = j.windows ? j.g.w[1] * line_tiles(&j.g) : j.g.w[0];
   j.n_panels = j.windows ? sx_ceil_div(j.g.w[0], WIDTH) : j.g.w[1] * j.g.w[2] * panels_a_place(&j);
   choose_cuts(&j, sx_pool_threads(p->call->pool));
   sx_pool_run(p->call->pool, j.row_cuts * j.column_cuts, 1, run_parts, &j);

@@ -23,6 +23,7 @@ typedef struct geometry {
 enum { N_POOLS = 4, GUARD = 64, N_KINDS = 3 };
 static sx_pool *pools[N_POOLS];
 static int64_t infinite;  /* number of the element of operands that is infinite, counted from their end; 0: none */
+static int64_t gap;       /* elements between neighbouring pixels of operands */
 static int pool_step = 1; /* under sanitizers 1 and 3 threads alone: the suite takes long there */
 static const sx_op ops[N_KINDS] = {SX_OP_CONV, SX_OP_CONVDATA, SX_OP_CONVWEIGHT};
 static const char *const names[N_KINDS] = {"conv", "data gradient", "weight gradient"};
@@ -94,7 +95,13 @@ static void check_kind(const geometry *g, int kind, sx_dtype dtype, operand_valu
       {g->n, g->h, g->w, g->channels}, {g->out, g->kernel_h, g->kernel_w, g->channels}, {g->n, oh, ow, g->out}};
   static const int which[N_KINDS][3] = {{2, 0, 1}, {0, 2, 1}, {1, 2, 0}}; /* result, inputs */
   array arrays[3];
-  for (int k = 0; k < 3; k++) make_array(&arrays[k], dims[which[kind][k]], dtype, v, (uint64_t)(k + 1));
+  for (int k = 0; k < 3; k++) {
+    int64_t room[4];
+    memcpy(room, dims[which[kind][k]], sizeof room);
+    room[3] += k > 0 ? gap : 0;
+    make_array(&arrays[k], room, dtype, v, (uint64_t)(k + 1));
+    arrays[k].dims[3] = dims[which[kind][k]][3];
+  }
   int64_t ints[2] = {g->stride, g->padding};
   sx_id ids[2] = {1, 2};
   sx_node nodes[3] = {{.op = ops[kind], .inputs = ids, .n_inputs = 2, .ints = ints, .n_ints = 2}};
@@ -158,6 +165,29 @@ static const geometry odd[] = {
     {1, 1, 1, 32, 16, 3, 3, 1, 1},   {1, 2, 9, 1, 1, 1, 3, 1, 1}, {2, 6, 6, 5, 7, 3, 3, 2, 0},
 };
 
+/* Of few channels: windows are rows of the weight gradient. */
+static const geometry windows[] = {
+    {2, 9, 11, 3, 32, 3, 3, 2, 1},  {2, 13, 12, 2, 16, 2, 2, 3, 1}, /* windows with gaps between them */
+    {2, 9, 8, 1, 48, 5, 5, 1, 2},   {1, 6, 7, 20, 16, 1, 3, 1, 1},  /* a line of more elements than a tile has rows */
+    {1, 3, 300, 3, 16, 2, 2, 1, 1}, {2, 5, 5, 3, 16, 3, 3, 1, 4},   /* a row of pixels of several blocks */
+    {2, 8, 12, 4, 16, 4, 4, 4, 0},  {3, 20, 1, 7, 16, 3, 1, 2, 1},
+};
+
+static void windows_of_few_channels(void **state) {
+  (void)state;
+  CHECK(windows, SX_F32, VALUES_UNIT);
+  check(windows, 4, SX_F32, VALUES_UNDERFLOW);
+  check(windows, 4, SX_F32, VALUES_NOT_FINITE);
+}
+
+static void pixels_with_gaps(void **state) {
+  (void)state;
+  gap = 3;
+  check(usual, 5, SX_F32, VALUES_UNIT);
+  check(windows, 3, SX_F32, VALUES_UNIT);
+  gap = 0;
+}
+
 static void usual_geometries(void **state) {
   (void)state;
   CHECK(usual, SX_F32, VALUES_UNIT);
@@ -214,6 +244,8 @@ int main(void) {
       cmocka_unit_test(usual_geometries),
       cmocka_unit_test(blocks_of_the_contracted_index),
       cmocka_unit_test(odd_geometries),
+      cmocka_unit_test(windows_of_few_channels),
+      cmocka_unit_test(pixels_with_gaps),
       cmocka_unit_test(sums_that_underflow),
       cmocka_unit_test(values_that_are_not_finite),
       cmocka_unit_test(one_value_that_is_not_finite),
