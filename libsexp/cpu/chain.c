@@ -108,6 +108,16 @@ static void add_to_sum(compiling *c, uint32_t sum) {
   c->step->sums |= 1u << sum;
 }
 
+/* What the step reads first, and a sum of columns takes. */
+static void sum_inputs(compiling *c) {
+  for (uint32_t v = 0; v < c->group->n_inputs; v++) {
+    const sx_group_value *one = value_of(c, v);
+    if (!one->sum || &c->group->steps[one->first] != c->step) continue;
+    take_in_hand(c, v);
+    add_to_sum(c, one->sum - 1);
+  }
+}
+
 static void put_result(compiling *c, uint32_t i) {
   const sx_instruction *one = &c->step->instructions[i];
   const sx_group_value *out = value_of(c, one->out);
@@ -231,6 +241,7 @@ void sx_chain_compile(const sx_group *group, uint32_t step, sx_arena *arena) {
   for (uint32_t v = 0; v < group->n_values; v++) c.locals[v] = NO_VALUE;
   for (uint32_t i = 0; i < c.step->n_instructions; i++)
     for (uint32_t k = 0; k < c.step->instructions[i].n_inputs; k++) c.uses[c.step->instructions[i].inputs[k]]++;
+  sum_inputs(&c);
   for (uint32_t i = 0; i < c.step->n_instructions; i++) compile_instruction(&c, i);
   add_link(&c, c.chains->end);
   c.step->links = c.links.items;

@@ -1,4 +1,4 @@
-/* Sums of columns that are made with the group that computes what they sum: see columns.c. */
+/* Sums of columns that are made by groups that have what they sum at hand: see columns.c. */
 #ifndef SX_CPU_COLUMNS_H
 #define SX_CPU_COLUMNS_H
 
@@ -6,21 +6,25 @@
 
 enum { SX_COLUMNS_MOST = 8 };
 
-/* Of an ELEMENT task: the sums that are the tasks after it. */
+/* Of an ELEMENT task: the sums that it makes. */
 typedef struct sx_columns {
   uint32_t n;                        /* 0: none */
   int64_t width;                     /* elements of a sum */
   int64_t n_rows, row;               /* of the group: a row is one of what is summed, or several side by side */
-  sx_id summed[SX_COLUMNS_MOST];     /* the group's node */
+  sx_id summed[SX_COLUMNS_MOST];     /* a node of the group, or an input of it */
   uint32_t targets[SX_COLUMNS_MOST]; /* buffers of the sums */
+  int64_t offsets[SX_COLUMNS_MOST];  /* elements, in that buffer: another group makes what is before */
   bool read[SX_COLUMNS_MOST];        /* whether something but the sum reads the node's buffer */
 } sx_columns;
 
 /* How many of the rows that are summed make a row of the group: a power of two, SX_SUM_LANES at most. */
 static inline int64_t sx_columns_joined(const sx_columns *columns) { return columns->row / columns->width; }
 
-/* n_readings: per buffer, how many nodes read it (sx_count_readings). */
-sx_columns sx_columns_of(const sx_plan *plan, uint32_t task, const uint32_t *n_readings);
-uint32_t *sx_count_readings(const sx_plan *plan, sx_arena *arena);
+typedef struct sx_column_sums {
+  sx_columns **of_tasks; /* per task; NULL: it makes none */
+  bool *made;            /* per task: a sum that groups make, and which is not to be run */
+} sx_column_sums;
+
+sx_column_sums sx_columns_find(const sx_plan *plan, sx_arena *arena);
 
 #endif

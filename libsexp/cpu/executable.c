@@ -36,7 +36,8 @@ typedef struct step {
   sx_group *group;         /* ELEMENT */
   sx_group **groups;       /* ELEMENT: of one launch, the step's own the first */
   uint32_t n_groups;       /* 0: run with a step before */
-  uint32_t n_sums;         /* ELEMENT: steps that follow it, and are sums of columns that the group makes */
+  bool sums;               /* ELEMENT: it makes sums of columns */
+  bool made;               /* NODE: groups make it */
   sx_attending *attending; /* ATTENTION */
   sx_walk *walk;           /* COPY */
   uint32_t source, target; /* buffers: COPY reads, NODE and COPY write */
@@ -48,7 +49,7 @@ struct sx_executable {
   const sx_plan *plan;
   step *steps;
   size_t n_steps;
-  uint32_t *n_readings;          /* per buffer */
+  sx_column_sums sums;
   void **data;                   /* per buffer */
   void *memory;                  /* as allocated: constants, then the block where it is not shared */
   const sx_workspace *workspace; /* NULL: the block is its own */
@@ -95,22 +96,16 @@ static bool prepare_node(sx_executable *e, step *s, sx_id id, int64_t draw_seed,
 }
 
 static void prepare_group(sx_executable *e, step *s, const sx_task *task, sx_arena *arena) {
-  sx_columns columns = {0};
-  if (e->cpu.kernels->simd != SX_SIMD_REFERENCE)
-    columns = sx_columns_of(e->plan, (uint32_t)(task - e->plan->tasks.items), e->n_readings);
-  s->n_sums = columns.n;
-  if (!columns.n) {
-    s->group = sx_group_new(e->plan, task, e->cpu.kernels, arena);
-    return;
-  }
-  sx_columns *kept = SX_NEW(arena, sx_columns);
-  *kept = columns;
-  s->group = sx_group_new_columns(e->plan, task, kept, e->cpu.kernels, arena);
+  const sx_columns *columns = e->sums.of_tasks ? e->sums.of_tasks[task - e->plan->tasks.items] : NULL;
+  s->sums = columns != NULL;
+  s->group = columns ? sx_group_new_columns(e->plan, task, columns, e->cpu.kernels, arena)
+                     : sx_group_new(e->plan, task, e->cpu.kernels, arena);
 }
 
 static bool prepare_step(sx_executable *e, step *s, const sx_task *task, int64_t draw_seed, sx_arena *arena) {
   s->kind = task->kind;
   s->node = task->nodes[0];
+  s->made = e->sums.made && e->sums.made[task - e->plan->tasks.items];
   s->target = task->target;
   if (task->kind == SX_TASK_COPY) {
     s->walk = SX_NEW(arena, sx_walk);
@@ -135,7 +130,7 @@ static int64_t scratch_bytes(const sx_executable *e, int n_threads) {
     int64_t bytes = 0;
     if (s->kind == SX_TASK_NODE) bytes = sx_kernel_scratch(e->cpu.kernels, e->plan->graph, s->node, n_threads);
     if (s->kind == SX_TASK_ELEMENT)
-      bytes = s->n_sums ? sx_group_columns_scratch(s->group, n_threads) : sx_group_scratch(s->group) * n_threads;
+      bytes = s->sums ? sx_group_columns_scratch(s->group, n_threads) : sx_group_scratch(s->group) * n_threads;
     if (s->kind == SX_TASK_ATTENTION) bytes = sx_attending_scratch(s->attending) * n_threads;
     if (bytes > most) most = bytes;
   }
@@ -146,7 +141,7 @@ static int64_t scratch_bytes(const sx_executable *e, int n_threads) {
 static void part_sums(const sx_executable *e, uint32_t *counts) {
   for (size_t i = 0; i < e->n_steps; i++)
     for (uint32_t k = 1; k < counts[i]; k++) {
-      if (!e->steps[i + k].n_sums) continue;
+      if (!e->steps[i + k].sums) continue;
       counts[i + k] = counts[i] - k;
       counts[i] = k;
     }
@@ -254,7 +249,7 @@ static sx_executable *prepare(const sx_cpu *cpu, const sx_plan *plan, int64_t dr
   e->cpu = *cpu;
   e->plan = plan;
   e->n_steps = plan->tasks.n;
-  e->n_readings = sx_count_readings(plan, arena);
+  if (cpu->kernels->simd != SX_SIMD_REFERENCE) e->sums = sx_columns_find(plan, arena);
   e->steps = SX_NEW_N(arena, step, e->n_steps);
   e->data = SX_NEW_N(arena, void *, plan->buffers.n);
   for (size_t i = 0; i < e->n_steps; i++)
@@ -323,6 +318,7 @@ static void explain(const sx_plan *plan, const step *s, int64_t at, sx_stopped *
 }
 
 static void run_node(const sx_executable *e, step *s) {
+  if (s->made) return;
   for (uint32_t i = 0; i < s->call.n_inputs; i++)
     s->inputs[i].data = (char *)e->data[s->input_buffers[i]] + s->input_offsets[i];
   s->call.out.data = (char *)e->data[s->target] + s->target_offset;
@@ -332,7 +328,7 @@ static void run_node(const sx_executable *e, step *s) {
 static void run_step(const sx_executable *e, step *s) {
   switch (s->kind) {
     case SX_TASK_ELEMENT:
-      if (s->n_sums)
+      if (s->sums)
         sx_group_run_columns(s->group, e->data, e->scratch, e->cpu.pool);
       else if (s->n_groups)
         sx_group_run(s->groups, s->n_groups, e->data, e->scratch, e->cpu.pool);
@@ -375,7 +371,6 @@ static size_t run_steps(sx_executable *e, sx_stopped *why) {
   atomic_store_explicit(&e->fault.at, INT64_MAX, memory_order_relaxed);
   for (size_t i = 0; i < e->n_steps; i++) {
     run_step(e, &e->steps[i]);
-    i += e->steps[i].n_sums;
     int64_t at = atomic_load_explicit(&e->fault.at, memory_order_relaxed);
     if (at == INT64_MAX) continue;
     explain(e->plan, &e->steps[i], at, why);

@@ -381,8 +381,9 @@ static void add_values(preparing *p, const tile_cut *tiling) {
     if (one->stored) one->walk = sx_walk_make(&p->plan->views[task->nodes[i]], sx_node_at(p->plan->graph, one->node));
   }
   for (uint32_t i = 0; tiling->columns && i < tiling->columns->n; i++) {
-    sx_group_value *one = &group->values[find_value(group, tiling->columns->summed[i])];
-    one->stored = tiling->columns->read[i];
+    uint32_t value = find_value(group, tiling->columns->summed[i]);
+    sx_group_value *one = &group->values[value];
+    if (value >= group->n_inputs) one->stored = tiling->columns->read[i];
     one->sum = i + 1;
   }
   for (uint32_t i = 0; i < tiling->n_given; i++) group->values[find_value(group, tiling->given[i])].given = i + 1;

@@ -189,15 +189,16 @@ static bool sums_columns(const sx_graph *graph, const sx_task *task) {
 static void move_sums(const schedule *s, uint32_t *order) {
   const sx_planning *p = s->planning;
   sx_arena *arena = p->arena;
-  uint32_t *writer = SX_NEW_N(arena, uint32_t, s->plan->buffers.n); /* 1 + the group */
-  uint32_t *next = SX_NEW_N(arena, uint32_t, s->n_tasks);           /* 1 + the next sum of the same group */
-  uint32_t *last = SX_NEW_N(arena, uint32_t, s->n_tasks);           /* of those of a group; itself */
+  uint32_t *writer =
+      SX_NEW_N(arena, uint32_t, s->plan->buffers.n);      /* 1 + the group that writes last; 0: no group does */
+  uint32_t *next = SX_NEW_N(arena, uint32_t, s->n_tasks); /* 1 + the next sum of the same group */
+  uint32_t *last = SX_NEW_N(arena, uint32_t, s->n_tasks); /* of those of a group; itself */
   uint32_t *moved = SX_NEW_N(arena, uint32_t, s->n_tasks), n = 0;
   bool *follows = SX_NEW_N(arena, bool, s->n_tasks);
-  for (uint32_t t = 0; t < s->n_tasks; t++) {
+  for (uint32_t k = 0; k < s->n_tasks; k++) {
+    uint32_t t = order[k], group = s->plan->tasks.items[t].kind == SX_TASK_ELEMENT ? t + 1 : 0;
     last[t] = t;
-    for (uint32_t i = p->writes.starts[t]; i < p->writes.starts[t + 1]; i++)
-      if (s->plan->tasks.items[t].kind == SX_TASK_ELEMENT) writer[p->writes.items.items[i]] = t + 1;
+    for (uint32_t i = p->writes.starts[t]; i < p->writes.starts[t + 1]; i++) writer[p->writes.items.items[i]] = group;
   }
   for (uint32_t i = 0; i < s->n_tasks; i++) {
     uint32_t t = order[i], first = p->reads.starts[t];

@@ -109,6 +109,11 @@ static void tasks_of_a_launch_are_apart(void **state) {
   assert_true(n_joined > 100);
 }
 
+static sx_columns columns_in(planned *p, const sx_plan *plan, uint32_t task) {
+  const sx_columns *columns = sx_columns_find(plan, &p->arena).of_tasks[task];
+  return columns ? *columns : (sx_columns){0};
+}
+
 /* A gradient of a bias and one of a scale; what only the second reads is not stored. */
 static void sums_of_columns_join_their_group(void **state) {
   (void)state;
@@ -117,20 +122,20 @@ static void sums_of_columns_join_their_group(void **state) {
       "%2 = mul %1 %0 : f32 [40 200]\n%3 = sum %1 {axes [0]} : f32 [200]\n%4 = sum %2 {axes [0]} : f32 [200]\n"
       "output \"y\" %1\noutput \"b\" %3\noutput \"g\" %4\n");
   const sx_plan *plan = planned_engine_plan(p, true, true);
-  sx_columns columns = sx_columns_of(plan, 0, sx_count_readings(plan, &p->arena));
+  sx_columns columns = columns_in(p, plan, 0);
   assert_int_equal(plan->tasks.n, 3);
   assert_int_equal(columns.n, 2);
   assert_int_equal(columns.n_rows, 40);
   assert_int_equal(columns.row, 200);
   for (uint32_t i = 0; i < 2; i++) assert_int_equal(columns.read[i], columns.summed[i] == 1);
   const sx_plan *plain = planned_plan(p, true, true);
-  assert_int_equal(sx_columns_of(plain, 0, sx_count_readings(plain, &p->arena)).n, 0);
+  assert_int_equal(columns_in(p, plain, 0).n, 0);
   planned_free(p);
 }
 
 static sx_columns columns_of(planned *p, uint32_t task, bool engine) {
   const sx_plan *plan = engine ? planned_engine_plan(p, true, true) : planned_plan(p, true, true);
-  return sx_columns_of(plan, task, sx_count_readings(plan, &p->arena));
+  return columns_in(p, plan, task);
 }
 
 /* In the graph a product comes between the group and its sum. 64 elements are a short row; with a bias along it rows do
