@@ -1,108 +1,318 @@
 /* Recomputation: elementwise values computed again by a group that would read them from memory.
  *
- * The plan of the graph as it is tells which values go through memory. Of each element group, in the order of
- * execution, what it reads that another group has computed is a candidate: with a budget of 9 and h, w in memory
+ * The plan of the graph as it is tells which values go through memory. Each element group, in the order of execution,
+ * reads some that other groups have computed. They follow from one another and from others, not all of which are in
+ * memory; the group may read any set of those from which the rest can be computed:
  *
- *   group {a = mul h w, b = add a h} stored {a b}   ...   group {c = mul g a} reads {g a h w}
- * becomes
- *   group {a = mul h w, b = add a h} stored {b}     ...   group {a' = mul h w, c = mul g a'} reads {g h w}
+ *   group {x = add h b, t = tanh x, p = add t 1, y = mul x p} stored {x p y}   ...   group {d = mul g p, e = mul d x}
+ * becomes, since t is dear, p and x are not, and h is there anyway,
+ *   group {x, t, p, y} stored {t y}   ...   group {x' = add h b, p' = add t 1, d = mul g p', e = mul d x'}
  *
- * A chain from the candidate to what the reader has at hand is cloned: values it reads already, and leaves, parameters,
- * stored values that are alive at the reader anyway. So no value lives longer than before. First all candidates of a
- * group are tried together, which may share a chain and what it reads, then each by itself. */
+ * The best set is the least cut of a network from leaves to what the group needs (cut.h): reading a value costs its
+ * bytes, twice where it would not be written but for this, computing it its operations. Where the reader keeps alive
+ * what would else be dead or never written, the room for that must be there (lives.h): by what is no longer kept, or
+ * below the plan's peak. */
 #include "recompute.h"
 
-#include <string.h>
+#include <math.h>
 
 #include "cost.h"
-#include "plan_parts.h"
+#include "cut.h"
+#include "lives.h"
+#include "recompute_parts.h"
 
-enum { CHAIN_MOST = 24, GROUP_MOST = SX_GROUP_NODES };
+static const double never = HUGE_VAL;
+/* Of one network: values that may be computed, and values in all. */
+enum { CHAIN_MOST = 32, CHOICES_MOST = 128 };
 
-/* Nodes that a group computes again, in the order of the graph, RESHAPEs between them too. */
-typedef struct node_list {
-  sx_id nodes[GROUP_MOST];
-  uint32_t n;
-} node_list;
+/* A value as the group can come to it. */
+typedef struct choice {
+  sx_id seen; /* as it is read: an ELEMENT node, or whatever an ELEMENT node reads that is not computed again */
+  sx_id root;
+  double reading, computing; /* `never`: it cannot be */
+} choice;
 
 typedef struct recomputing {
   const sx_graph *graph;
   const sx_plan *plan;
   double budget;
-  sx_arena *arena;
-  uint32_t *task_of; /* per node: 1 + its element task; 0: it is in none */
-  uint32_t *readers; /* per node: element tasks that read it from memory, and 2 more where anything else does */
-  node_list *chains; /* per task */
+  bool may_keep; /* values may live longer than they do, or be stored that are not */
+  sx_lives *lives;
+  sx_chain *chains;  /* per task */
   bool *overwritten; /* per buffer: from outside, and an output of its name may be written over it (in_place.c) */
+  sx_cut cut;
   /* Of the group looked at. */
   uint32_t task;
-  uint32_t *read_by; /* per buffer: 1 + the last group that reads it, as it is or for a chain */
+  bool keeps;        /* what may_keep allows, in this trial */
+  uint32_t *at_hand; /* per root: 1 + the last group that reads it in any case */
+  choice choices[CHOICES_MOST];
+  uint32_t n_choices, n_needed; /* the first ones are what the group reads and might compute */
+  uint32_t *choice_of;          /* per node: its choice, if that says the same */
 } recomputing;
 
-typedef struct attempt {
-  node_list chain;
-  uint32_t new_reads[GROUP_MOST]; /* buffers */
-  uint32_t n_new_reads;
-  double flops, saved; /* operations; bytes not read and not written, less those read in their place */
-} attempt;
-
 static const sx_node *at(const recomputing *r, sx_id id) { return sx_node_at(r->graph, id); }
-
-static double bytes_of(const recomputing *r, sx_id id) {
-  return (double)sx_node_elements(at(r, id)) * (double)sx_dtype_bytes(at(r, id)->dtype);
-}
-
-static bool is_element(const recomputing *r, sx_id id) {
-  return sx_op_describe(at(r, id)->op)->class == SX_CLASS_ELEMENT;
-}
-
-/* The node whose elements these are, in the same places. */
-static sx_id unshaped(const recomputing *r, sx_id id) {
-  while (at(r, id)->op == SX_OP_RESHAPE) id = at(r, id)->inputs[0];
-  return id;
-}
-
-static sx_id viewed(const recomputing *r, sx_id id) {
-  while (sx_op_describe(at(r, id)->op)->class == SX_CLASS_MOVE && at(r, id)->n_inputs == 1) id = at(r, id)->inputs[0];
-  return id;
-}
 
 static const sx_buffer *buffer_of(const recomputing *r, sx_id id) {
   uint32_t buffer = r->plan->views[id].buffer;
   return buffer == UINT32_MAX ? NULL : &r->plan->buffers.items[buffer];
 }
 
-/* ---- who reads what --------------------------------------------------------------------------------- */
+/* ---- what a value costs ------------------------------------------------------------------------------ */
 
-static void number_tasks(recomputing *r) {
-  for (uint32_t t = 0; t < r->plan->tasks.n; t++) {
-    const sx_task *task = &r->plan->tasks.items[t];
-    for (uint32_t i = 0; i < task->n_nodes && task->kind == SX_TASK_ELEMENT; i++) r->task_of[task->nodes[i]] = t + 1;
+static bool is_kind(const recomputing *r, sx_id root, sx_buffer_kind kind) {
+  return buffer_of(r, root) && buffer_of(r, root)->kind == kind;
+}
+
+static bool is_overwritten(const recomputing *r, sx_id root) {
+  return buffer_of(r, root) && r->overwritten[r->plan->views[root].buffer];
+}
+
+/* The group reads it already, or reading it costs nothing. */
+static bool is_free(const recomputing *r, sx_id seen, sx_id root) {
+  if (is_kind(r, root, SX_BUFFER_CONST) || is_kind(r, root, SX_BUFFER_IOTA)) return true;
+  return r->at_hand[root] == r->task + 1 || sx_chain_has(&r->chains[r->task], seen);
+}
+
+/* As it lies, or each element of it several times. */
+static bool is_seen_straight(const recomputing *r, sx_id seen, sx_id root) {
+  const sx_node *node = at(r, root);
+  if (buffer_of(r, root) && !sx_view_is_contiguous(&r->plan->views[root], node)) return false;
+  return sx_node_elements(at(r, seen)) > sx_node_elements(node) || sx_unshaped(r->graph, seen) == root;
+}
+
+static bool can_read(const recomputing *r, sx_id seen, sx_id root) {
+  const sx_value *value = &r->lives->values[root];
+  if (is_kind(r, root, SX_BUFFER_EXTERNAL)) return true;
+  if (value->stored && (value->last >= r->task || is_kind(r, root, SX_BUFFER_OUTPUT))) return true;
+  return r->keeps && (value->stored || r->lives->task_of[root]) && is_seen_straight(r, seen, root);
+}
+
+/* Of a value that is written for this group alone writing it too. */
+static double reading_cost(const recomputing *r, sx_id seen, sx_id root, bool needed) {
+  if (is_overwritten(r, root)) return never; /* it would have to be kept beside */
+  if (is_free(r, seen, root)) return 0;
+  if (!can_read(r, seen, root)) return never;
+  const sx_value *value = &r->lives->values[root];
+  double whole = (double)sx_value_bytes(r->graph, root), shown = (double)sx_value_bytes(r->graph, seen);
+  bool for_this = needed ? value->readers == 1 : !value->stored && !is_kind(r, root, SX_BUFFER_EXTERNAL);
+  return r->budget * ((shown < whole ? shown : whole) + (for_this ? whole : 0));
+}
+
+static double computing_cost(const recomputing *r, sx_id id) {
+  return sx_op_flops(at(r, id)->op) * (double)sx_node_elements(at(r, id));
+}
+
+static uint32_t add_choice(recomputing *r, sx_id seen, bool can_compute) {
+  uint32_t known = r->choice_of[seen];
+  if (known < r->n_choices && r->choices[known].seen == seen) return known;
+  if (r->n_choices == CHOICES_MOST) return UINT32_MAX;
+  sx_id root = sx_lives_root(r->plan, seen);
+  choice one = {seen, root, reading_cost(r, seen, root, false), never};
+  if (can_compute && one.reading > 0) one.computing = computing_cost(r, seen);
+  r->choice_of[seen] = r->n_choices;
+  r->choices[r->n_choices] = one;
+  return r->n_choices++;
+}
+
+/* ---- the network ------------------------------------------------------------------------------------- */
+
+static uint32_t before_place(uint32_t number) { return SX_CUT_FIRST + 2 * number; }
+static uint32_t after_place(uint32_t number) { return SX_CUT_FIRST + 2 * number + 1; }
+
+/* Adds what the choice is computed from; where there is no place for that, it is not computed. */
+static void add_operands(recomputing *r, uint32_t number, uint32_t *n_computable) {
+  choice *one = &r->choices[number];
+  const sx_node *node = at(r, one->seen);
+  for (uint32_t k = 0; k < node->n_inputs && isfinite(one->computing); k++) {
+    sx_id element = sx_unshaped(r->graph, node->inputs[k]);
+    bool in_place = sx_is_elementwise(r->graph, element);
+    bool can_compute = in_place && *n_computable < CHAIN_MOST;
+    uint32_t before = r->n_choices, operand = add_choice(r, in_place ? element : node->inputs[k], can_compute);
+    if (operand == UINT32_MAX) one->computing = never;
+    if (r->n_choices > before && isfinite(r->choices[operand].computing)) (*n_computable)++;
   }
 }
 
-/* Element groups that read an element value directly count one each, anything else two. */
-static void count_readers(recomputing *r) {
-  uint32_t *seen = SX_NEW_N(r->arena, uint32_t, r->graph->nodes.n);
-  for (size_t i = 0; i < r->graph->outputs.n; i++) r->readers[unshaped(r, r->graph->outputs.items[i].node)] += 2;
-  for (sx_id id = 0; id < r->graph->nodes.n; id++)
-    for (uint32_t k = 0; at(r, id)->op == SX_OP_CONCAT && k < at(r, id)->n_inputs; k++)
-      r->readers[viewed(r, at(r, id)->inputs[k])] += 2; /* with a task of its own or without */
-  for (uint32_t t = 0; t < r->plan->tasks.n; t++) {
-    const sx_task *task = &r->plan->tasks.items[t];
-    bool group = task->kind == SX_TASK_ELEMENT;
+static void join_choice(recomputing *r, uint32_t number) {
+  const choice *one = &r->choices[number];
+  const sx_node *node = at(r, one->seen);
+  sx_cut_join(&r->cut, before_place(number), after_place(number), one->reading);
+  sx_cut_join(&r->cut, SX_CUT_SOURCE, before_place(number), one->computing);
+  for (uint32_t k = 0; k < node->n_inputs && isfinite(one->computing); k++) {
+    sx_id element = sx_unshaped(r->graph, node->inputs[k]);
+    sx_id seen = sx_is_elementwise(r->graph, element) ? element : node->inputs[k];
+    sx_cut_join(&r->cut, after_place(r->choice_of[seen]), before_place(number), never);
+  }
+}
+
+/* Any n of what is needed, from the first on, may be computed. A value is where its place before is on the sink's side,
+ * and is read where only the one after is. What is needed is in memory, so that there is a finite cut. */
+static void solve(recomputing *r, uint32_t first, uint32_t n) {
+  uint32_t n_computable = n;
+  r->n_choices = r->n_needed;
+  for (uint32_t i = 0; i < r->n_needed; i++) {
+    choice *one = &r->choices[i];
+    one->reading = reading_cost(r, one->seen, one->root, true);
+    one->computing = i >= first && i - first < n && one->reading > 0 ? computing_cost(r, one->seen) : never;
+  }
+  for (uint32_t i = 0; i < r->n_choices; i++) add_operands(r, i, &n_computable);
+  sx_cut_begin(&r->cut, SX_CUT_FIRST + 2 * r->n_choices);
+  for (uint32_t i = 0; i < r->n_choices; i++) join_choice(r, i);
+  for (uint32_t i = 0; i < r->n_needed; i++) sx_cut_join(&r->cut, after_place(i), SX_CUT_SINK, never);
+  sx_cut_solve(&r->cut);
+}
+
+static bool is_computed(const recomputing *r, uint32_t number) {
+  return r->cut.places.items[before_place(number)].after;
+}
+
+static bool is_read(const recomputing *r, uint32_t number) {
+  return r->choices[number].reading > 0 && r->cut.places.items[after_place(number)].after && !is_computed(r, number);
+}
+
+/* ---- taking what the cut says ------------------------------------------------------------------------- */
+
+static bool insert(sx_chain *chain, sx_id id) {
+  uint32_t i = chain->n;
+  if (sx_chain_has(chain, id)) return true;
+  if (chain->n == SX_GROUP_NODES) return false;
+  for (; i && chain->nodes[i - 1] > id; i--) chain->nodes[i] = chain->nodes[i - 1];
+  chain->nodes[i] = id;
+  chain->n++;
+  return true;
+}
+
+/* RESHAPEs that lead from what is computed again to the node that reads it are repeated too. */
+static bool insert_reshapes(const recomputing *r, sx_chain *chain, sx_id reader) {
+  const sx_node *node = at(r, reader);
+  for (uint32_t k = 0; k < node->n_inputs; k++) {
+    if (!sx_chain_has(chain, sx_unshaped(r->graph, node->inputs[k]))) continue;
+    for (sx_id id = node->inputs[k]; at(r, id)->op == SX_OP_RESHAPE; id = at(r, id)->inputs[0])
+      if (!insert(chain, id)) return false;
+  }
+  return true;
+}
+
+/* The group's chain with what the cut computes; false: there is nothing, or it does not fit. */
+static bool make_chain(const recomputing *r, sx_chain *chain) {
+  const sx_task *task = &r->plan->tasks.items[r->task];
+  bool any = false;
+  *chain = r->chains[r->task];
+  for (uint32_t i = 0; i < r->n_choices; i++) {
+    if (!is_computed(r, i)) continue;
+    any = true;
+    if (!insert(chain, r->choices[i].seen)) return false;
+  }
+  for (uint32_t i = 0; any && i < r->n_choices; i++)
+    if (is_computed(r, i) && !insert_reshapes(r, chain, r->choices[i].seen)) return false;
+  for (uint32_t i = 0; any && i < task->n_nodes; i++)
+    if (!insert_reshapes(r, chain, task->nodes[i])) return false;
+  return any && task->n_nodes + chain->n <= SX_GROUP_NODES;
+}
+
+/* Gives back what is not kept any more and takes what is kept instead, or with sign -1 undoes that. Whether there is
+ * room. */
+static bool move_memory(const recomputing *r, int sign) {
+  sx_lives *lives = r->lives;
+  bool fits = true;
+  for (uint32_t i = 0; i < r->n_choices; i++) {
+    sx_id root = r->choices[i].root;
+    const sx_value *value = &lives->values[root];
+    const sx_buffer *buffer = buffer_of(r, root);
+    int64_t n_bytes = sign * sx_aligned(sx_value_bytes(r->graph, root));
+    if (buffer && buffer->kind != SX_BUFFER_TEMPORARY) continue;
+    if (i < r->n_needed && is_computed(r, i) && value->last == r->task)
+      fits = sx_lives_give(lives, value->readers == 1 ? value->first : value->before + 1, r->task, n_bytes);
+    if (!is_read(r, i)) continue;
+    if (!value->stored)
+      fits = sx_lives_give(lives, value->first, r->task, -n_bytes);
+    else if (value->last < r->task)
+      fits = sx_lives_give(lives, value->last + !value->outlasted, r->task, -n_bytes);
+  }
+  return fits;
+}
+
+/* One reader less. */
+static void forget(sx_value *value, uint32_t task) {
+  value->readers--;
+  value->stored = value->readers > 0;
+  if (value->last == task) value->last = value->before;
+}
+
+/* One reader more. */
+static void keep(sx_value *value, uint32_t task) {
+  if (!value->stored) value->last = value->before = value->first;
+  value->stored = true;
+  value->readers++;
+  if (value->last >= task) return;
+  value->before = value->last;
+  value->last = task;
+  value->outlasted = false;
+}
+
+static void take(recomputing *r, const sx_chain *chain) {
+  r->chains[r->task] = *chain;
+  for (uint32_t i = 0; i < r->n_choices; i++) {
+    sx_id root = r->choices[i].root;
+    if (i < r->n_needed && is_computed(r, i)) forget(&r->lives->values[root], r->task);
+    if (i < r->n_needed || !is_read(r, i)) continue;
+    r->at_hand[root] = r->task + 1;
+    if (!is_kind(r, root, SX_BUFFER_EXTERNAL)) keep(&r->lives->values[root], r->task);
+  }
+}
+
+/* Tries to compute some of n needed values, from the first on; false: what pays has no room. */
+static bool try(recomputing *r, uint32_t first, uint32_t n, bool keeps) {
+  sx_chain chain;
+  r->keeps = keeps && r->may_keep;
+  solve(r, first, n);
+  bool any = false;
+  for (uint32_t i = first; i < first + n; i++) any = any || is_computed(r, i);
+  if (!any) return true;
+  if (!make_chain(r, &chain)) return false;
+  if (move_memory(r, 1)) {
+    take(r, &chain);
+    return true;
+  }
+  move_memory(r, -1);
+  return false;
+}
+
+/* ---- one group --------------------------------------------------------------------------------------- */
+
+static bool is_candidate(const recomputing *r, sx_id reader, sx_id id) {
+  const sx_buffer *buffer = buffer_of(r, id);
+  if (!sx_is_elementwise(r->graph, reader) || !sx_is_elementwise(r->graph, id) || !buffer) return false;
+  bool computed = buffer->kind == SX_BUFFER_TEMPORARY || buffer->kind == SX_BUFFER_OUTPUT;
+  return computed && r->lives->task_of[id] != r->task + 1;
+}
+
+/* What the group reads otherwise than element by element it reads whatever is computed again. */
+static void look_at_reads(recomputing *r, const sx_task *task) {
+  for (int pass = 0; pass < 2; pass++) {
     for (uint32_t i = 0; i < task->n_nodes; i++) {
       const sx_node *node = at(r, task->nodes[i]);
       for (uint32_t k = 0; k < node->n_inputs; k++) {
-        sx_id from = unshaped(r, node->inputs[k]);
-        sx_id root = viewed(r, from);
-        if (r->task_of[root] == t + 1 || seen[root] == t + 1) continue;
-        bool again = group && root == from && is_element(r, task->nodes[i]);
-        if (again) seen[root] = t + 1;
-        r->readers[root] += again ? 1 : 2;
+        sx_id id = sx_unshaped(r->graph, node->inputs[k]), root = sx_lives_root(r->plan, node->inputs[k]);
+        bool candidate = is_candidate(r, task->nodes[i], id);
+        if (pass == 0 && !candidate) r->at_hand[root] = r->task + 1;
+        if (pass == 0 || !candidate || r->at_hand[root] == r->task + 1) continue;
+        if (add_choice(r, id, false) == UINT32_MAX) r->at_hand[root] = r->task + 1;
       }
     }
   }
+}
+
+static void look_at(recomputing *r, uint32_t t) {
+  const sx_task *task = &r->plan->tasks.items[t];
+  r->task = t;
+  r->n_choices = 0;
+  if (task->kind != SX_TASK_ELEMENT) return;
+  look_at_reads(r, task);
+  r->n_needed = r->n_choices;
+  if (!r->n_needed || try(r, 0, r->n_needed, true) || try(r, 0, r->n_needed, false)) return;
+  for (uint32_t i = 0; i < r->n_needed; i++)
+    if (!try(r, i, 1, true)) try(r, i, 1, false);
 }
 
 static void find_overwritten(recomputing *r) {
@@ -113,282 +323,37 @@ static void find_overwritten(recomputing *r) {
   }
 }
 
-/* ---- one trial -------------------------------------------------------------------------------------- */
-
-static bool is_in(const node_list *chain, sx_id id) {
-  for (uint32_t i = 0; i < chain->n; i++)
-    if (chain->nodes[i] == id) return true;
-  return false;
-}
-
-static bool insert(node_list *chain, sx_id id) {
-  uint32_t i = chain->n;
-  if (chain->n == GROUP_MOST) return false;
-  for (; i && chain->nodes[i - 1] > id; i--) chain->nodes[i] = chain->nodes[i - 1];
-  chain->nodes[i] = id;
-  chain->n++;
-  return true;
-}
-
-static bool is_alive(const recomputing *r, const sx_buffer *buffer) {
-  if (buffer->kind != SX_BUFFER_TEMPORARY && buffer->kind != SX_BUFFER_OUTPUT) return true;
-  return buffer->first < r->task && (buffer->kind == SX_BUFFER_OUTPUT || buffer->last >= r->task);
-}
-
-/* The group reads it already, or reading it costs nothing. */
-static bool is_at_hand(const recomputing *r, const attempt *trial, sx_id id) {
-  const sx_buffer *buffer = buffer_of(r, id);
-  if (!buffer) return false;
-  if (buffer->kind == SX_BUFFER_CONST || buffer->kind == SX_BUFFER_IOTA) return true;
-  uint32_t number = r->plan->views[id].buffer;
-  if (r->overwritten[number]) return false;
-  if (r->read_by[number] == r->task + 1) return true;
-  for (uint32_t i = 0; i < trial->n_new_reads; i++)
-    if (trial->new_reads[i] == number) return true;
-  return false;
-}
-
-static bool read_anew(const recomputing *r, attempt *trial, sx_id id) {
-  const sx_buffer *buffer = buffer_of(r, id);
-  if (!buffer || !is_alive(r, buffer) || trial->n_new_reads == GROUP_MOST) return false;
-  if (r->overwritten[r->plan->views[id].buffer]) return false; /* it would have to be kept beside */
-  double bytes = bytes_of(r, id);
-  trial->new_reads[trial->n_new_reads++] = r->plan->views[id].buffer;
-  trial->saved -= bytes < (double)buffer->n_bytes ? bytes : (double)buffer->n_bytes;
-  return true;
-}
-
-/* The operands of what the chain has are at hand, or get into the chain, or are read. `dropped` are values of buffers
- * that the group will not read any more. */
-static bool reach(const recomputing *r, attempt *trial, const node_list *dropped, sx_id id) {
-  const sx_node *node = at(r, id);
-  for (uint32_t k = 0; k < node->n_inputs; k++) {
-    sx_id input = node->inputs[k], element = unshaped(r, input);
-    if (is_in(&trial->chain, input) || is_in(&r->chains[r->task], input)) continue;
-    bool drops = is_in(dropped, element);
-    if (!drops && is_at_hand(r, trial, input)) continue;
-    bool cheap = is_element(r, element) && sx_node_elements(at(r, element)) == sx_node_elements(node);
-    if (cheap && trial->chain.n < CHAIN_MOST) {
-      if (!insert(&trial->chain, input)) return false;
-    } else if (drops || !read_anew(r, trial, input)) {
-      return false;
-    }
+static sx_recomputed recompute(const sx_plan *plan, double budget, bool may_keep, sx_arena *arena) {
+  const sx_graph *graph = plan->graph;
+  recomputing r = {.graph = graph, .plan = plan, .budget = budget, .may_keep = may_keep, .cut.arena = arena};
+  r.lives = sx_lives_make(plan, arena);
+  r.chains = SX_NEW_N(arena, sx_chain, plan->tasks.n);
+  r.overwritten = SX_NEW_N(arena, bool, plan->buffers.n);
+  r.at_hand = SX_NEW_N(arena, uint32_t, graph->nodes.n);
+  r.choice_of = SX_NEW_N(arena, uint32_t, graph->nodes.n);
+  find_overwritten(&r);
+  bool any = false;
+  for (uint32_t t = 0; t < plan->tasks.n; t++) {
+    look_at(&r, t);
+    any = any || r.chains[t].n > 0;
   }
-  return true;
-}
-
-/* Completes the chain downwards, from the last node to the first: what is added comes before. */
-static bool complete(const recomputing *r, attempt *trial, const node_list *dropped) {
-  for (uint32_t done = 0; done < trial->chain.n; done++) {
-    sx_id id = trial->chain.nodes[trial->chain.n - 1 - done];
-    if (!reach(r, trial, dropped, id)) return false;
-    trial->flops += sx_op_flops(at(r, id)->op) * (double)sx_node_elements(at(r, id));
-  }
-  return true;
-}
-
-/* The chain of the candidates beside what the group computes again already; whether it pays. */
-static bool try(const recomputing *r, attempt *trial, const node_list *candidates) {
-  memset(trial, 0, sizeof *trial);
-  for (uint32_t i = 0; i < candidates->n; i++) {
-    sx_id id = candidates->nodes[i];
-    double bytes = bytes_of(r, id);
-    if (!insert(&trial->chain, id)) return false;
-    trial->saved += r->readers[id] == 1 ? 2 * bytes : bytes;
-  }
-  return complete(r, trial, candidates) && trial->saved > 0 && trial->flops < r->budget * trial->saved;
-}
-
-/* ---- one group --------------------------------------------------------------------------------------- */
-
-static bool is_candidate(const recomputing *r, sx_id reader, sx_id id) {
-  const sx_buffer *buffer = buffer_of(r, id);
-  if (!is_element(r, reader) || !is_element(r, id) || !buffer) return false;
-  bool computed = buffer->kind == SX_BUFFER_TEMPORARY || buffer->kind == SX_BUFFER_OUTPUT;
-  return computed && r->task_of[id] != r->task + 1 && sx_node_elements(at(r, id)) == sx_node_elements(at(r, reader));
-}
-
-static void look_at_reads(recomputing *r, const sx_task *task, node_list *candidates) {
-  for (uint32_t i = 0; i < task->n_nodes; i++) {
-    const sx_node *node = at(r, task->nodes[i]);
-    for (uint32_t k = 0; k < node->n_inputs; k++) {
-      sx_id id = unshaped(r, node->inputs[k]);
-      const sx_buffer *buffer = buffer_of(r, node->inputs[k]);
-      if (buffer) r->read_by[r->plan->views[node->inputs[k]].buffer] = r->task + 1;
-      if (is_candidate(r, task->nodes[i], id) && !is_in(candidates, id)) insert(candidates, id);
-    }
-  }
-}
-
-/* Values that the group reads through something else than RESHAPE are read whatever is computed again. */
-static void leave_viewed(const recomputing *r, const sx_task *task, node_list *candidates) {
-  for (uint32_t i = 0; i < task->n_nodes; i++) {
-    const sx_node *node = at(r, task->nodes[i]);
-    for (uint32_t k = 0; k < node->n_inputs; k++) {
-      sx_id id = unshaped(r, node->inputs[k]);
-      if (is_candidate(r, task->nodes[i], id)) continue;
-      uint32_t kept = 0;
-      for (uint32_t c = 0; c < candidates->n; c++)
-        if (r->plan->views[candidates->nodes[c]].buffer != r->plan->views[id].buffer)
-          candidates->nodes[kept++] = candidates->nodes[c];
-      candidates->n = kept;
-    }
-  }
-}
-
-static bool fits_group(const recomputing *r, const node_list *chain, const attempt *trial) {
-  uint32_t n = r->plan->tasks.items[r->task].n_nodes + chain->n;
-  for (uint32_t i = 0; i < trial->chain.n; i++) n += !is_in(chain, trial->chain.nodes[i]);
-  return n <= GROUP_MOST;
-}
-
-static bool take(recomputing *r, const node_list *candidates) {
-  attempt trial;
-  node_list *chain = &r->chains[r->task];
-  if (!try(r, &trial, candidates) || !fits_group(r, chain, &trial)) return false;
-  for (uint32_t i = 0; i < trial.chain.n; i++)
-    if (!is_in(chain, trial.chain.nodes[i])) insert(chain, trial.chain.nodes[i]);
-  for (uint32_t i = 0; i < trial.n_new_reads; i++) r->read_by[trial.new_reads[i]] = r->task + 1;
-  for (uint32_t i = 0; i < candidates->n; i++) {
-    r->read_by[r->plan->views[candidates->nodes[i]].buffer] = 0;
-    if (r->readers[candidates->nodes[i]] != 1) r->readers[candidates->nodes[i]]--;
-  }
-  return true;
-}
-
-/* RESHAPEs that lead from what is computed again to its readers are repeated too. */
-static void take_reshapes(recomputing *r, const sx_task *task) {
-  node_list *chain = &r->chains[r->task];
-  for (uint32_t i = 0; i < task->n_nodes; i++) {
-    const sx_node *node = at(r, task->nodes[i]);
-    for (uint32_t k = 0; k < node->n_inputs; k++) {
-      if (!is_in(chain, unshaped(r, node->inputs[k]))) continue;
-      for (sx_id id = node->inputs[k]; at(r, id)->op == SX_OP_RESHAPE; id = at(r, id)->inputs[0])
-        if (!is_in(chain, id)) insert(chain, id);
-    }
-  }
-}
-
-static void look_at(recomputing *r, uint32_t t) {
-  const sx_task *task = &r->plan->tasks.items[t];
-  node_list candidates = {.n = 0};
-  r->task = t;
-  if (task->kind != SX_TASK_ELEMENT) return;
-  look_at_reads(r, task, &candidates);
-  leave_viewed(r, task, &candidates);
-  if (!candidates.n) return;
-  if (!take(r, &candidates)) {
-    for (uint32_t i = 0; i < candidates.n; i++) {
-      node_list one = {.nodes = {candidates.nodes[i]}, .n = 1};
-      take(r, &one);
-    }
-  }
-  take_reshapes(r, task);
-}
-
-/* ---- the graph --------------------------------------------------------------------------------------- */
-
-typedef struct cloning {
-  const recomputing *r;
-  sx_graph *to;
-  sx_id *map;         /* per node */
-  sx_id **clones;     /* per task with a chain: what stands for its nodes there */
-  uint32_t *n_cloned; /* per task: nodes of its chain that are cloned */
-  SX_VEC(sx_id) again;
-} cloning;
-
-/* Operands of a node as a task reads them. */
-static const sx_id *operands(const cloning *c, uint32_t task, const sx_node *node) {
-  const node_list *chain = &c->r->chains[task];
-  sx_id *inputs = SX_NEW_N(c->to->arena, sx_id, node->n_inputs);
-  for (uint32_t k = 0; k < node->n_inputs; k++) {
-    inputs[k] = c->map[node->inputs[k]];
-    for (uint32_t i = 0; i < c->n_cloned[task]; i++)
-      if (chain->nodes[i] == node->inputs[k]) inputs[k] = c->clones[task][i];
-  }
-  return inputs;
-}
-
-/* Clones what the task's chain has before the node, and the node after it. */
-static void copy_member(cloning *c, uint32_t task, sx_id id) {
-  const node_list *chain = &c->r->chains[task];
-  if (!c->clones[task]) c->clones[task] = SX_NEW_N(c->to->arena, sx_id, chain->n);
-  for (uint32_t *n = &c->n_cloned[task]; *n < chain->n && chain->nodes[*n] < id; (*n)++) {
-    const sx_node *node = at(c->r, chain->nodes[*n]);
-    sx_id clone = sx_graph_copy(c->to, node, operands(c, task, node));
-    c->clones[task][*n] = clone;
-    if (is_element(c->r, chain->nodes[*n])) SX_PUSH(c->to->arena, c->again, clone);
-  }
-  c->map[id] = sx_graph_copy(c->to, at(c->r, id), operands(c, task, at(c->r, id)));
-}
-
-/* Without what nothing reads any more; marks the clones that are left. */
-static sx_recomputed without_dead(const cloning *c) {
-  const sx_graph *from = c->to, *old = c->r->graph;
-  size_t n = from->nodes.n;
-  bool *needed = SX_NEW_N(from->arena, bool, n), *again = SX_NEW_N(from->arena, bool, n);
-  sx_id *map = SX_NEW_N(from->arena, sx_id, n);
-  sx_graph *to = sx_graph_like(from, from->name);
-  sx_recomputed done = {to, again, 0};
-  for (size_t i = 0; i < old->outputs.n; i++) needed[c->map[old->outputs.items[i].node]] = true;
-  for (size_t i = n; i-- > 0;)
-    for (uint32_t k = 0; needed[i] && k < from->nodes.items[i].n_inputs; k++)
-      needed[from->nodes.items[i].inputs[k]] = true;
-  for (size_t i = 0, next = 0; i < n; i++) {
-    bool is_clone = next < c->again.n && c->again.items[next] == i;
-    next += is_clone;
-    if (!needed[i]) continue;
-    map[i] = sx_graph_copy_mapped(to, &from->nodes.items[i], map);
-    again[map[i]] = is_clone;
-    done.n_again += is_clone;
-  }
-  for (size_t i = 0; i < old->outputs.n; i++)
-    sx_graph_output(to, old->outputs.items[i].name, map[c->map[old->outputs.items[i].node]]);
-  return done;
-}
-
-static sx_recomputed clone_chains(const recomputing *r) {
-  size_t n_tasks = r->plan->tasks.n;
-  cloning c = {.r = r, .to = sx_graph_like(r->graph, r->graph->name)};
-  c.map = SX_NEW_N(r->arena, sx_id, r->graph->nodes.n);
-  c.clones = SX_NEW_N(r->arena, sx_id *, n_tasks);
-  c.n_cloned = SX_NEW_N(r->arena, uint32_t, n_tasks);
-  for (sx_id id = 0; id < r->graph->nodes.n; id++) {
-    if (r->task_of[id] && r->chains[r->task_of[id] - 1].n)
-      copy_member(&c, r->task_of[id] - 1, id);
-    else
-      c.map[id] = sx_graph_copy_mapped(c.to, at(r, id), c.map);
-  }
-  return without_dead(&c);
+  return any ? sx_recompute_clone(plan, r.lives->task_of, r.chains, arena) : (sx_recomputed){graph, NULL, 0};
 }
 
 sx_recomputed sx_recompute(const sx_graph *graph, const sx_plan_options *options, double budget, sx_arena *arena) {
-  sx_recomputed as_it_is = {graph, NULL, 0};
-  if (!(budget > 0)) return as_it_is;
-  recomputing r = {.graph = graph, .budget = budget, .arena = arena};
-  r.plan = sx_plan_make(graph, options, arena);
-  r.task_of = SX_NEW_N(arena, uint32_t, graph->nodes.n);
-  r.readers = SX_NEW_N(arena, uint32_t, graph->nodes.n);
-  r.chains = SX_NEW_N(arena, node_list, r.plan->tasks.n);
-  r.read_by = SX_NEW_N(arena, uint32_t, r.plan->buffers.n);
-  r.overwritten = SX_NEW_N(arena, bool, r.plan->buffers.n);
-  number_tasks(&r);
-  find_overwritten(&r);
-  count_readers(&r);
-  bool any = false;
-  for (uint32_t t = 0; t < r.plan->tasks.n; t++) {
-    look_at(&r, t);
-    any |= r.chains[t].n > 0;
-  }
-  return any ? clone_chains(&r) : as_it_is;
+  if (!(budget > 0)) return (sx_recomputed){graph, NULL, 0};
+  return recompute(sx_plan_make(graph, options, arena), budget, true, arena);
 }
 
 sx_plan *sx_plan_recompute(const sx_graph *graph, const sx_plan_options *options, double budget, sx_arena *arena) {
   sx_plan *plan = sx_plan_make(graph, options, arena);
-  sx_recomputed recomputed = sx_recompute(graph, options, budget, arena);
-  if (!recomputed.n_again) return plan;
-  sx_plan_options with = *options;
-  with.again = recomputed.again;
-  sx_plan *other = sx_plan_make(recomputed.graph, &with, arena);
-  return other->block_bytes <= plan->block_bytes ? other : plan;
+  for (int keeps = 1; keeps >= 0 && budget > 0; keeps--) {
+    sx_recomputed recomputed = recompute(plan, budget, keeps, arena);
+    if (!recomputed.n_again) continue;
+    sx_plan_options with = *options;
+    with.again = recomputed.again;
+    sx_plan *other = sx_plan_make(recomputed.graph, &with, arena);
+    if (other->block_bytes <= plan->block_bytes) return other;
+  }
+  return plan;
 }

@@ -14,6 +14,13 @@
 #include "../common/random_graph.h"
 
 static const sx_plan_options fused = {.fuse = true, .reuse = true};
+static const sx_plan_options engines = {.fuse = true,
+                                        .reuse = true,
+                                        .layout = true,
+                                        .join = true,
+                                        .wait = true,
+                                        .columns = true,
+                                        .attention = SX_ATTENTION_ALWAYS};
 static const double budgets[] = {0, 9, 10.99, 40, 1000, 1e9};
 enum { N_BUDGETS = sizeof budgets / sizeof *budgets };
 
@@ -45,23 +52,23 @@ static void check_equal(const sx_graph *graph, void **expected, void **given, co
 }
 
 /* Plan and bits with every budget; returns how many nodes were computed again in all. */
-static size_t check_budgets(const sx_graph *graph, const char *what, fill_external *fill_with, sx_arena *arena,
-                            bool prints) {
+static size_t check_budgets_of(const sx_graph *graph, const sx_plan_options *options, const char *what,
+                               fill_external *fill_with, sx_arena *arena, bool prints) {
   uint64_t seed = 5;
-  const sx_plan *before = sx_plan_make(graph, &fused, arena);
+  const sx_plan *before = sx_plan_make(graph, options, arena);
   void **expected = execute_plan(before, arena, fill_with, &seed);
   size_t n_again = 0;
   for (size_t b = 0; b < N_BUDGETS; b++) {
-    sx_recomputed r = sx_recompute(graph, &fused, budgets[b], arena);
+    sx_recomputed r = sx_recompute(graph, options, budgets[b], arena);
     sx_diags diags;
     sx_diags_init(&diags, arena);
     if (!sx_graph_verify(r.graph, SX_STAGE_READY, &diags)) fail_msg("%s", diags.list.items[0].message);
     assert_true(r.n_again ? r.again != NULL : r.graph == graph);
-    sx_plan_options with = fused;
+    sx_plan_options with = *options;
     with.again = r.again;
     const sx_plan *after = sx_plan_make(r.graph, &with, arena);
-    check_equal(r.graph, expected, execute_plan(after, arena, fill_with, &seed), what, budgets[b]);
-    const sx_plan *taken = sx_plan_recompute(graph, &fused, budgets[b], arena);
+    if (r.n_again) check_equal(r.graph, expected, execute_plan(after, arena, fill_with, &seed), what, budgets[b]);
+    const sx_plan *taken = sx_plan_recompute(graph, options, budgets[b], arena);
     assert_true(taken->block_bytes <= before->block_bytes);
     if (budgets[b] == 0) assert_true(taken->graph == graph);
     n_again += r.n_again;
@@ -71,6 +78,13 @@ static size_t check_budgets(const sx_graph *graph, const char *what, fill_extern
                     (long long)before->sum_bytes, (long long)after->sum_bytes);
   }
   return n_again;
+}
+
+/* As devices plan, and as the CPU engine does. */
+static size_t check_budgets(const sx_graph *graph, const char *what, fill_external *fill_with, sx_arena *arena,
+                            bool prints) {
+  return check_budgets_of(graph, &fused, what, fill_with, arena, prints) +
+         check_budgets_of(graph, &engines, what, fill_with, arena, false);
 }
 
 static void examples_keep_their_bits(void **state) {
@@ -186,14 +200,14 @@ static void a_chain_goes_down_to_what_is_at_hand(void **state) {
                   71.0 / 4, 2);
 }
 
-/* %1 dies before the reader: keeping it would lengthen its life. */
-static void nothing_is_kept_alive_for_it(void **state) {
+/* %1 would die before the reader: it is read in the place of %2, and kept in its place. */
+static void a_value_is_kept_in_the_place_of_another(void **state) {
   (void)state;
-  assert_int_equal(n_again_of(HEAD "%2 = exp %1 : f32 [64 64]\n%3 = neg %2 : f32 [64 64]\n"
-                                   "%4 = einsum %3 %3 {labels \"ij,jk->ik\"} : f32 [64 64]\n"
-                                   "%5 = add %4 %2 : f32 [64 64]\noutput \"y\" %5\n",
-                              1e9),
-                   0);
+  check_threshold(HEAD
+                  "%2 = exp %1 : f32 [64 64]\n%3 = neg %2 : f32 [64 64]\n"
+                  "%4 = einsum %3 %3 {labels \"ij,jk->ik\"} : f32 [64 64]\n"
+                  "%5 = add %4 %2 : f32 [64 64]\noutput \"y\" %5\n",
+                  70.0 / 4, 1);
 }
 
 /* Through a RESHAPE the elements stay in their places; through a TRANSPOSE they are read. */
@@ -265,7 +279,7 @@ static void a_reader_joins_no_group_of_its_clones_level(void **state) {
     sx_text_addf(&text, "%%%d = neg %%%d : f32 [64 64]\n", i, i == 2 ? 0 : i == 42 ? 1 : i - 1);
   sx_text_add(&text, end);
   planned *p = planned_text(sx_text_get(&text));
-  assert_int_equal(n_again_of(sx_text_get(&text), 1e9), 2);
+  assert_int_equal(n_again_of(sx_text_get(&text), 1e9), 5);
   check_budgets(p->graph, "a level", fill, &p->arena, false);
   planned_free(p);
   planned_free(arena);
@@ -280,7 +294,7 @@ int main(void) {
       cmocka_unit_test(arithmetic_is_weighed_against_bytes),
       cmocka_unit_test(a_value_that_is_stored_anyway_saves_its_reading),
       cmocka_unit_test(a_chain_goes_down_to_what_is_at_hand),
-      cmocka_unit_test(nothing_is_kept_alive_for_it),
+      cmocka_unit_test(a_value_is_kept_in_the_place_of_another),
       cmocka_unit_test(a_value_is_found_behind_reshapes),
       cmocka_unit_test(a_clone_is_in_the_group_of_its_reader),
       cmocka_unit_test(a_reader_joins_no_group_of_its_clones_level),

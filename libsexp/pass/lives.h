@@ -1,0 +1,47 @@
+/* Values of a plan: which are in memory and who reads them, and how much more each task could hold before the plan's
+ * peak is reached; both follow what is decided otherwise. */
+#ifndef SX_PASS_LIVES_H
+#define SX_PASS_LIVES_H
+
+#include "plan.h"
+
+typedef struct sx_value {
+  bool stored;      /* in a buffer of the block, or an output */
+  bool outlasted;   /* what its last reader writes takes its place */
+  uint32_t readers; /* element groups that read it, element by element; 2 more for each task that reads it otherwise */
+  uint32_t first, last; /* tasks: that writes it, and the last that reads it */
+  uint32_t before;      /* the last one that reads it before that; first: there is none */
+} sx_value;
+
+typedef struct sx_lives {
+  const sx_plan *plan;
+  sx_value *values;  /* per node that is no view: of what its buffer has or would have */
+  uint32_t *task_of; /* per node: 1 + its element task; 0: it is in none */
+  uint32_t n_leaves; /* of the tree */
+  int64_t *least;    /* per node of a tree over the tasks: the least room below it */
+  int64_t *given;    /* what all tasks below it have been given */
+} sx_lives;
+
+sx_lives *sx_lives_make(const sx_plan *plan, sx_arena *arena);
+/* The node whose buffer the value is seen in. */
+sx_id sx_lives_root(const sx_plan *plan, sx_id id);
+/* Whether the task takes from what it reads of the value each element where it is. */
+bool sx_lives_in_place(const sx_plan *plan, sx_id reader, sx_id seen);
+/* Gives tasks from to to, none if from > to, so many bytes more; negative: takes. Whether no task has less than none.
+ */
+bool sx_lives_give(sx_lives *lives, uint32_t from, uint32_t to, int64_t n_bytes);
+
+static inline bool sx_is_elementwise(const sx_graph *graph, sx_id id) {
+  return sx_op_describe(sx_node_at(graph, id)->op)->class == SX_CLASS_ELEMENT;
+}
+/* The node whose elements these are, in the same places. */
+static inline sx_id sx_unshaped(const sx_graph *graph, sx_id id) {
+  while (sx_node_at(graph, id)->op == SX_OP_RESHAPE) id = sx_node_at(graph, id)->inputs[0];
+  return id;
+}
+static inline int64_t sx_value_bytes(const sx_graph *graph, sx_id id) {
+  const sx_node *node = sx_node_at(graph, id);
+  return sx_node_elements(node) * (int64_t)sx_dtype_bytes(node->dtype);
+}
+
+#endif

@@ -1,0 +1,137 @@
+/* Recomputation that keeps other values than the plan would: what a group stores for its readers, what lives longer,
+ * and that there is room for it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "../../libsexp/pass/lives.h"
+#include "../../libsexp/pass/recompute.h"
+#include "../common/cmocka_all.h"
+#include "../common/planned.h"
+
+static const sx_plan_options fused = {.fuse = true, .reuse = true};
+
+static const char *tasks_of(planned *p, const sx_plan *plan) {
+  sx_text text;
+  sx_text_init(&text, &p->arena);
+  sx_plan_print(&text, plan);
+  return strstr(sx_text_get(&text), "  0: ");
+}
+
+static void check_tasks(const char *text, double budget, const char *expected) {
+  planned *p = planned_text(text);
+  assert_string_equal(tasks_of(p, sx_plan_recompute(p->graph, &fused, budget, &p->arena)), expected);
+  planned_free(p);
+}
+
+static size_t n_again_of(const char *text, double budget) {
+  planned *p = planned_text(text);
+  size_t n = sx_recompute(p->graph, &fused, budget, &p->arena).n_again;
+  planned_free(p);
+  return n;
+}
+
+/* ---- what is chosen ------------------------------------------------------------------------------------- */
+
+#define PRODUCT(id, a, b) "%" #id " = einsum %" #a " %" #b " {labels \"ij,jk->ik\"} : f32 [64 64]\n"
+#define VALUE(id, rest) "%" #id " = " rest " : f32 [64 64]\n"
+#define HEAD                                                                                          \
+  "graph \"loss\"\n%0 = input {name \"field/x\"} : f32 [64 64]\n%1 = param {path \"b\"} : f32 [64]\n" \
+  "%2 = broadcast %1 : f32 [64 64]\n" PRODUCT(3, 0, 0)
+
+/* As a gated activation: x = %4, t = %5, and 1 + t, x (1 + t), 1 - t t from them. */
+#define GATED                                                                                                      \
+  HEAD VALUE(4, "add %3 %2") VALUE(5, "tanh %4") VALUE(6, "const {value 1}") VALUE(7, "add %6 %5")                 \
+      VALUE(8, "mul %4 %7") VALUE(9, "mul %5 %5") VALUE(10, "sub %6 %9") PRODUCT(11, 8, 8) VALUE(12, "mul %11 %7") \
+          VALUE(13, "mul %11 %10") VALUE(14, "mul %13 %4") VALUE(15, "add %12 %14")                                \
+              PRODUCT(16, 15, 15) "output \"y\" %16\n"
+
+/* The product is read again for x: an operation, and 4 bytes for 8, but for the 256 of b. Then t for 1 + t and 1 - t t:
+ * three operations, and 8 bytes for 16. Then nothing for t: its 120 for 8 bytes. */
+static void one_value_is_kept_for_three(void **state) {
+  (void)state;
+  check_tasks(GATED, 1,
+              "  0: node  %3 = einsum %0 %0 -> b2\n"
+              "  1: element [64 64]  %4 = add %3 %2  %5 = tanh %4 -> b3  %7 = add %6 %5  %8 = mul %4 %7 -> b5\n"
+              "  2: node  %9 = einsum %8 %8 -> b6\n"
+              "  3: element [64 64]  %10 = add %3 %2  %11 = add %6 %5  %12 = mul %5 %5  %13 = sub %6 %12"
+              "  %14 = mul %9 %11  %15 = mul %9 %13  %16 = mul %15 %10  %17 = add %14 %16 -> b7\n"
+              "  4: node  %18 = einsum %17 %17 -> b8\n");
+  static const double budgets[] = {4096.0 / (4 * 4096 - 256), 3.0 / 8, 120.0 / 8};
+  static const size_t n_again[] = {0, 1, 4, 5};
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(n_again_of(GATED, budgets[i]), n_again[i]);
+    assert_int_equal(n_again_of(GATED, budgets[i] * 1.001), n_again[i + 1]);
+  }
+}
+
+#define ROWS(id, rest) "%" #id " = " rest " : f32 [64]\n"
+
+/* x less its row's mean is computed again from x, which goes on, and the mean, 4 bytes a row. */
+static void a_value_of_each_row_is_kept(void **state) {
+  (void)state;
+  static const char text[] = HEAD VALUE(4, "tanh %3") ROWS(5, "sum %4 {axes [1]}") ROWS(6, "const {value 0.015625}")
+      ROWS(7, "mul %5 %6") "%8 = reshape %7 : f32 [64 1]\n" VALUE(9, "broadcast %8") VALUE(10, "sub %4 %9")
+          VALUE(11, "mul %10 %2") PRODUCT(12, 11, 11) VALUE(13, "add %4 %12") PRODUCT(14, 13, 13)
+              VALUE(15, "mul %14 %10") VALUE(16, "add %15 %13") PRODUCT(17, 16, 16) "output \"y\" %17\n";
+  check_tasks(text, 1,
+              "  0: node  %3 = einsum %0 %0 -> b2\n"
+              "  1: element [64 64] rows of 64  %4 = tanh %3 -> b3  %5 = sum %4  %7 = mul %5 %6 -> b5"
+              "  %10 = sub %4 %9  %11 = mul %10 %2 -> b6\n"
+              "  2: node  %12 = einsum %11 %11 -> b7\n"
+              "  3: element [64 64]  %13 = add %4 %12 -> b8\n"
+              "  4: node  %14 = einsum %13 %13 -> b9\n"
+              "  5: element [64 64]  %15 = sub %4 %9  %16 = mul %14 %15  %17 = add %16 %13 -> b10\n"
+              "  6: node  %18 = einsum %17 %17 -> b11\n");
+}
+
+/* ---- what there is room for ----------------------------------------------------------------------------- */
+
+/* %6 and %7 are computed from three products that nothing else reads later: 12 bytes for 16, but kept in place of 8. */
+#define CROSSED                                                                                            \
+  HEAD PRODUCT(4, 0, 3) PRODUCT(5, 3, 2) VALUE(6, "add %3 %4") VALUE(7, "mul %4 %5") VALUE(8, "add %6 %7") \
+      PRODUCT(9, 8, 8) VALUE(10, "mul %9 %6") VALUE(11, "add %10 %7") PRODUCT(12, 11, 11)
+
+/* Where the plan holds more at another time there is room for the third. */
+static void what_is_kept_needs_room(void **state) {
+  (void)state;
+  assert_int_equal(n_again_of(CROSSED "output \"y\" %12\n", 1e9), 0);
+  assert_int_equal(n_again_of(CROSSED "%13 = input {name \"field/z\"} : f32 [256 256]\n"
+                                      "%14 = einsum %13 %13 {labels \"ij,jk->ik\"} : f32 [256 256]\n"
+                                      "%15 = einsum %14 %13 {labels \"ij,jk->ik\"} : f32 [256 256]\n"
+                                      "output \"y\" %12\noutput \"z\" %15\n",
+                              1e9),
+                   2);
+}
+
+/* ---- lives ---------------------------------------------------------------------------------------------- */
+
+/* The room that a plan leaves: none at its peak, and none is less than that; what is given is there. */
+static void room_is_counted_as_the_plan_does(void **state) {
+  (void)state;
+  for (uint64_t seed = 0; seed < 200; seed++) {
+    planned *p = planned_random(seed, 30 + (int)(seed % 5) * 40);
+    for (int engine = 0; engine < 2; engine++) {
+      const sx_plan *plan = engine ? planned_engine_plan(p, true, true) : planned_plan(p, true, true);
+      sx_lives *lives = sx_lives_make(plan, &p->arena);
+      uint32_t n = (uint32_t)plan->tasks.n;
+      if (!n) continue;
+      assert_true(sx_lives_give(lives, 0, n - 1, 0));
+      assert_false(sx_lives_give(lives, 0, n - 1, -64));
+      assert_true(sx_lives_give(lives, 0, n - 1, 64));
+      assert_false(sx_lives_give(lives, (uint32_t)(seed % n), n - 1, -plan->bound_bytes - 64));
+      assert_true(sx_lives_give(lives, (uint32_t)(seed % n), n - 1, plan->bound_bytes + 64));
+      assert_true(sx_lives_give(lives, 1, 0, -64)); /* no task */
+    }
+    planned_free(p);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(one_value_is_kept_for_three),
+      cmocka_unit_test(a_value_of_each_row_is_kept),
+      cmocka_unit_test(what_is_kept_needs_room),
+      cmocka_unit_test(room_is_counted_as_the_plan_does),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
