@@ -2,7 +2,10 @@
  *
  *   a = x * 2   b = a + x   c = max(b, a)     becomes: load x, times 2, store a, plus x, max with a, store c
  *
- * A value is stored only if something but the next instruction uses it, or it is wanted outside the chain. */
+ * A value is stored only if something but the next instruction uses it, or it is wanted outside the chain; and a
+ * product or quotient of what is in memory anyway (a term) is not stored for its one use, but made there:
+ *
+ *   m = m * 0.9 + g * 0.1                             becomes: load g, times 0.1, m times 0.9 plus, store m */
 #include "group.h"
 
 #define NO_VALUE UINT32_MAX
@@ -11,10 +14,11 @@ typedef struct compiling {
   const sx_group *group;
   const sx_chain_kernels *chains;
   sx_group_step *step;
-  uint32_t in_hand; /* the value in the accumulator */
-  uint32_t *uses;   /* per value: instructions of the chain that are yet to use it */
-  uint32_t *locals; /* per value: its place in a block, or NO_VALUE */
-  uint32_t *listed; /* per value: 1 + its number among the step's uses */
+  uint32_t in_hand;             /* the value in the accumulator */
+  uint32_t *uses;               /* per value: instructions of the chain that are yet to use it */
+  uint32_t *locals;             /* per value: its place in a block, or NO_VALUE */
+  uint32_t *listed;             /* per value: 1 + its number among the step's uses */
+  const sx_instruction **terms; /* per value: what makes it where it is wanted, if no instruction of its own; or NULL */
   SX_VEC(uint32_t) free_locals;
   SX_VEC(sx_link) links;
   SX_VEC(sx_chain_use) step_uses;
@@ -85,6 +89,75 @@ static uint32_t unpack(compiling *c, uint32_t value) {
   return local;
 }
 
+static uint32_t count_uses(const sx_instruction *one, uint32_t value) {
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < one->n_inputs; k++) n += one->inputs[k] == value;
+  return n;
+}
+
+/* ---- terms --------------------------------------------------------------------------------------- */
+
+/* f32 that no instruction of the chain has to bring to memory. */
+static bool is_in_memory(const compiling *c, uint32_t value) {
+  const sx_group_value *one = value_of(c, value);
+  return one->dtype == SX_F32 && one->place != SX_PLACE_LOCAL;
+}
+
+/* The term that the instruction can be, its vector in *x and its second operand in *y; SX_N_TERMS: none. */
+static sx_term find_term(const compiling *c, const sx_instruction *one, uint32_t *x, uint32_t *y) {
+  if ((one->op != SX_OP_MUL && one->op != SX_OP_DIV) || one->to != SX_F32) return SX_N_TERMS;
+  *x = one->inputs[0], *y = one->inputs[1];
+  if (!is_in_memory(c, *x) || !is_in_memory(c, *y)) return SX_N_TERMS;
+  if (one->op == SX_OP_MUL && is_spread(c, *x)) *x = one->inputs[1], *y = one->inputs[0];
+  if (is_spread(c, *x)) return SX_N_TERMS;
+  if (is_spread(c, *y)) return one->op == SX_OP_MUL ? SX_TERM_SCALED : SX_TERM_QUOTIENT;
+  return one->op == SX_OP_MUL ? SX_TERM_PRODUCT : SX_N_TERMS;
+}
+
+/* Whether the instruction can take the value as a term. */
+static bool takes_term(const compiling *c, const sx_instruction *one, uint32_t value) {
+  if (one->n_inputs != 2 || one->to != SX_F32 || !c->chains->terms[0][one->op][0]) return false;
+  uint32_t other = one->inputs[one->inputs[0] == value];
+  return other != value && !c->terms[other] && !is_spread(c, other);
+}
+
+/* Whether the instruction's operand is in the accumulator, which goes on to the next instruction. */
+static bool is_in_line(const compiling *c, uint32_t i, uint32_t x, uint32_t y) {
+  const sx_instruction *at = &c->step->instructions[i];
+  if (i == 0 || !count_uses(at + 1, at->out)) return false;
+  return at[-1].out == x || at[-1].out == y;
+}
+
+/* Its operands are read where it is used: nothing that is written before may lie there. */
+static bool can_be_term(const compiling *c, uint32_t i) {
+  const sx_group_step *step = c->step;
+  const sx_instruction *one = &step->instructions[i];
+  const sx_group_value *out = value_of(c, one->out);
+  uint32_t x, y;
+  if (out->place != SX_PLACE_LOCAL || out->sum || c->uses[one->out] != 1) return false;
+  if (i + 1 == step->n_instructions || find_term(c, one, &x, &y) == SX_N_TERMS || is_in_line(c, i, x, y)) return false;
+  for (uint32_t j = i + 1; j < step->n_instructions; j++) {
+    const sx_instruction *next = &step->instructions[j];
+    if (count_uses(next, one->out)) return takes_term(c, next, one->out);
+    if (!next->folds && value_of(c, next->out)->place != SX_PLACE_LOCAL) return false;
+  }
+  return false;
+}
+
+static void find_terms(compiling *c) {
+  for (uint32_t i = 0; i < c->step->n_instructions; i++)
+    if (can_be_term(c, i)) c->terms[c->step->instructions[i].out] = &c->step->instructions[i];
+}
+
+/* The next instruction that is not a term, or NULL. */
+static const sx_instruction *next_of(const compiling *c, uint32_t i) {
+  while (++i < c->step->n_instructions)
+    if (!c->terms[c->step->instructions[i].out]) return &c->step->instructions[i];
+  return NULL;
+}
+
+/* ---- instructions -------------------------------------------------------------------------------- */
+
 /* Whether the instruction, the next one, takes the value from the accumulator and nowhere else. */
 static bool takes_in_hand(const compiling *c, const sx_instruction *next, uint32_t value) {
   if (next->op == SX_OP_WHERE)
@@ -93,12 +166,6 @@ static bool takes_in_hand(const compiling *c, const sx_instruction *next, uint32
   if (next->n_inputs == 1) return next->inputs[0] == value;
   uint32_t other = next->inputs[next->inputs[0] == value];
   return other == value || !is_packed(c, other);
-}
-
-static uint32_t count_uses(const sx_instruction *one, uint32_t value) {
-  uint32_t n = 0;
-  for (uint32_t k = 0; k < one->n_inputs; k++) n += one->inputs[k] == value;
-  return n;
 }
 
 static void add_to_sum(compiling *c, uint32_t sum) {
@@ -129,18 +196,29 @@ static void put_result(compiling *c, uint32_t i) {
     note_use(c, one->out, true);
     return;
   }
-  if (i + 1 < c->step->n_instructions) {
-    const sx_instruction *next = &c->step->instructions[i + 1];
-    uint32_t n = count_uses(next, one->out);
-    if (n && n == c->uses[one->out] && takes_in_hand(c, next, one->out)) return;
-  }
+  const sx_instruction *next = next_of(c, i);
+  uint32_t n = next ? count_uses(next, one->out) : 0;
+  if (n && n == c->uses[one->out] && takes_in_hand(c, next, one->out)) return;
   if (c->uses[one->out]) store_local(c, one->out);
+}
+
+static void compile_with_term(compiling *c, const sx_instruction *one, bool first) {
+  uint32_t x = 0, y = 0;
+  sx_term term = find_term(c, c->terms[one->inputs[!first]], &x, &y);
+  take_in_hand(c, one->inputs[first]);
+  sx_link *link = add_link(c, c->chains->terms[term][one->op][first]);
+  set_operand(c, link, 0, x);
+  set_operand(c, link, 1, y);
 }
 
 static void compile_binary(compiling *c, const sx_instruction *one) {
   bool integers = sx_lane_of(one->from) == SX_LANE_INTEGER;
   sx_handler *const *forms = integers ? c->chains->types->binary[one->op] : c->chains->binary[one->op];
   uint32_t a = one->inputs[0], b = one->inputs[1];
+  if (c->terms[a] || c->terms[b]) {
+    compile_with_term(c, one, c->terms[a] != NULL);
+    return;
+  }
   if (a == b) {
     take_in_hand(c, a);
     add_link(c, forms[SX_FORM_SELF]);
@@ -237,12 +315,15 @@ void sx_chain_compile(const sx_group *group, uint32_t step, sx_arena *arena) {
   c.uses = SX_NEW_N(arena, uint32_t, group->n_values);
   c.locals = SX_NEW_N(arena, uint32_t, group->n_values);
   c.listed = SX_NEW_N(arena, uint32_t, group->n_values);
+  c.terms = SX_NEW_N(arena, const sx_instruction *, group->n_values);
   c.step->folds = SX_NEW_N(arena, const sx_instruction *, c.step->n_instructions);
   for (uint32_t v = 0; v < group->n_values; v++) c.locals[v] = NO_VALUE;
   for (uint32_t i = 0; i < c.step->n_instructions; i++)
     for (uint32_t k = 0; k < c.step->instructions[i].n_inputs; k++) c.uses[c.step->instructions[i].inputs[k]]++;
   sum_inputs(&c);
-  for (uint32_t i = 0; i < c.step->n_instructions; i++) compile_instruction(&c, i);
+  find_terms(&c);
+  for (uint32_t i = 0; i < c.step->n_instructions; i++)
+    if (!c.terms[c.step->instructions[i].out]) compile_instruction(&c, i);
   add_link(&c, c.chains->end);
   c.step->links = c.links.items;
   c.step->uses = c.step_uses.items;

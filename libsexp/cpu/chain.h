@@ -31,6 +31,14 @@ typedef enum sx_form {
   SX_N_FORMS
 } sx_form;
 
+/* What add, sub, mul and div take beside the accumulator in place of a float from memory: an operation on two. */
+typedef enum sx_term {
+  SX_TERM_SCALED,   /* memory times one float for all elements */
+  SX_TERM_PRODUCT,  /* memory times memory */
+  SX_TERM_QUOTIENT, /* memory over one float for all elements */
+  SX_N_TERMS
+} sx_term;
+
 enum { SX_FOLD_CHUNKS = 8 }; /* of the longest row there is (SX_ROW_MOST) */
 
 /* A reduction of one row under way: see numerics 1 for the order of a sum. */
@@ -61,6 +69,7 @@ typedef struct sx_chain_types {
 typedef struct sx_chain_kernels {
   int64_t block; /* elements of the accumulator */
   sx_handler *binary[SX_N_OPS][SX_N_FORMS];
+  sx_handler *terms[SX_N_TERMS][SX_N_OPS][2]; /* of accumulator and term; of term and accumulator */
   sx_handler *unary[SX_N_OPS];
   sx_handler *load, *spread, *store, *end; /* of 32 bits an element */
   sx_handler *add;                         /* the accumulator to what is in memory */

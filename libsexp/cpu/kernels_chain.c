@@ -39,6 +39,57 @@ BINARY(ge, a >= b)
 BINARY(and, (ints)a &(ints)b)
 BINARY(or, (ints)a | (ints)b)
 
+/* ---- operations of the accumulator and a term ---------------------------------------------------- */
+
+#define FIND_SCALED                          \
+  const float *x = operand(at, k, table, 0); \
+  lanes y = spread(*operand(at, k, table, 1));
+#define FIND_PRODUCT const float *x = operand(at, k, table, 0), *y = operand(at, k, table, 1);
+#define SCALED(n) two_mul(load(x + n * SX_LANES), y)
+#define PRODUCT(n) two_mul(load(x + n * SX_LANES), load(y + n * SX_LANES))
+#define QUOTIENT(n) two_div(load(x + n * SX_LANES), y)
+#define WITH_SCALED(n, f)    \
+  r##n = f(r##n, SCALED(n)); \
+  IN_ORDER;
+#define SCALED_WITH(n, f)    \
+  r##n = f(SCALED(n), r##n); \
+  IN_ORDER;
+#define WITH_PRODUCT(n, f)    \
+  r##n = f(r##n, PRODUCT(n)); \
+  IN_ORDER;
+#define PRODUCT_WITH(n, f)    \
+  r##n = f(PRODUCT(n), r##n); \
+  IN_ORDER;
+#define WITH_QUOTIENT(n, f)    \
+  r##n = f(r##n, QUOTIENT(n)); \
+  IN_ORDER;
+#define QUOTIENT_WITH(n, f)    \
+  r##n = f(QUOTIENT(n), r##n); \
+  IN_ORDER;
+
+#define TERM(name, find, with, function) \
+  HANDLER(name) { find EACH(with, function) NEXT; }
+#define TERMS(name)                                             \
+  TERM(name##_scaled, FIND_SCALED, WITH_SCALED, two_##name)     \
+  TERM(scaled_##name, FIND_SCALED, SCALED_WITH, two_##name)     \
+  TERM(name##_product, FIND_PRODUCT, WITH_PRODUCT, two_##name)  \
+  TERM(product_##name, FIND_PRODUCT, PRODUCT_WITH, two_##name)  \
+  TERM(name##_quotient, FIND_SCALED, WITH_QUOTIENT, two_##name) \
+  TERM(quotient_##name, FIND_SCALED, QUOTIENT_WITH, two_##name)
+TERMS(add)
+TERMS(sub)
+TERMS(mul)
+TERMS(div)
+
+/* The forms of a term, in a table. */
+#define TERM_ROW(term)                                                  \
+  {                                                                     \
+    [SX_OP_ADD] = {(sx_handler *)add_##term, (sx_handler *)term##_add}, \
+    [SX_OP_SUB] = {(sx_handler *)sub_##term, (sx_handler *)term##_sub}, \
+    [SX_OP_MUL] = {(sx_handler *)mul_##term, (sx_handler *)term##_mul}, \
+    [SX_OP_DIV] = {(sx_handler *)div_##term, (sx_handler *)term##_div}, \
+  }
+
 /* ---- operations of one --------------------------------------------------------------------------- */
 
 #if defined(__AVX512F__)
@@ -332,6 +383,9 @@ const sx_chain_kernels SX_AT_LEVEL(sx_chain_kernels) = {
             [SX_OP_AND] = ROW(and),
             [SX_OP_OR] = ROW(or),
         },
+    .terms = {[SX_TERM_SCALED] = TERM_ROW(scaled),
+              [SX_TERM_PRODUCT] = TERM_ROW(product),
+              [SX_TERM_QUOTIENT] = TERM_ROW(quotient)},
     .unary =
         {
             [SX_OP_NEG] = (sx_handler *)negated,        [SX_OP_ABS] = (sx_handler *)absolute,
