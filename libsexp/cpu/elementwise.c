@@ -240,16 +240,29 @@ static float *lane_of(const working *w, uint32_t sum, int64_t row) {
   return table_of(group, w->tables, sum, row / chunk_rows(group)) + lane * lane_room(group);
 }
 
+/* Lanes of the sums, for the walk's row: those of the row before, and the next ones, until they begin anew. */
+static void place_sums(const working *w, const sx_group_step *step, int64_t row, row_place *place, void **table) {
+  const sx_group *group = w->group;
+  if (--place->left > 0) {
+    for (uint32_t i = 0; step->sums >> i; i++)
+      if (step->sums >> i & 1) table[SX_GROUP_SUMS + i] = (float *)table[SX_GROUP_SUMS + i] + place->step;
+    return;
+  }
+  for (uint32_t i = 0; step->sums >> i; i++) table[SX_GROUP_SUMS + i] = lane_of(w, i, w->first_row + row);
+  place->step = lane_room(group) * sx_columns_joined(group->columns);
+  place->left = lane_groups(group) - (w->first_row + row) % lane_groups(group);
+}
+
 static void run_rows(working *w, const sx_group_step *step) {
   const sx_group *group = w->group;
   const sx_chain_kernels *chains = group->chains;
   void *table[SX_GROUP_TABLE];
-  row_place places[SX_GROUP_VALUES];
+  row_place places[SX_GROUP_VALUES], lanes = {0};
   place_own(w, step, table);
   place_first_row(w, step, places, table);
   for (int64_t row = 0; row < w->n_rows; row++) {
     if (row) place_next_row(w, step, row, places, table);
-    for (uint32_t i = 0; step->sums >> i; i++) table[SX_GROUP_SUMS + i] = lane_of(w, i, w->first_row + row);
+    if (step->sums) place_sums(w, step, row, &lanes, table);
     for (uint32_t i = 0; i < step->n_folds; i++)
       chains->fold_begin(step->folds[i]->op, w->at[SX_GROUP_FOLDS + i], w->width);
     run_span(w, step, table, w->width);
