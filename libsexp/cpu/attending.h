@@ -8,7 +8,7 @@
 #include "gemm.h"
 #include "softmax.h"
 
-enum { SX_ATTENDING_PANEL = SX_GEMM_WIDEST };
+enum { SX_ATTENDING_PANEL = SX_GEMM_WIDEST, SX_ATTENDING_TURNS = 3 };
 
 /* A right side as the kernels of products read it: of scores, panels [depth SX_ATTENDING_PANEL] of its columns; of
  * others rows of what is contracted. */
@@ -81,7 +81,8 @@ float *sx_attending_left_of(const sx_attending_work *w, const sx_attending_produ
  * on to those before `end`. */
 void sx_attending_begin(sx_attending_work *w, int64_t batch, int64_t end);
 
-/* While rows first to first + n - 1 are worked on: has the same part of the next batch element's operands fetched. */
-void sx_attending_fetch(const sx_attending_work *w, int64_t first, int64_t n);
+/* While rows first to first + n - 1 are worked on: has the same part of the next batch element's operands fetched, a
+ * share of them at each of SX_ATTENDING_TURNS turns, as more at once than a processor keeps under way would wait. */
+void sx_attending_fetch(const sx_attending_work *w, int64_t first, int64_t n, uint32_t turn);
 
 #endif

@@ -199,9 +199,11 @@ static bool run_group(const sx_attending_work *w, const span *rows, bool skips) 
 static bool run_tile(sx_attending_work *w, int64_t block_row, const span *rows, bool skips) {
   const sx_attending *a = w->a;
   give_memory(w, rows->first - block_row);
-  sx_attending_fetch(w, rows->first, rows->n);
+  sx_attending_fetch(w, rows->first, rows->n, 0);
   for (uint32_t i = 0; i < a->of->n_scores; i++) run_scores(w, &a->products[i], rows);
+  sx_attending_fetch(w, rows->first, rows->n, 1);
   if (!run_group(w, rows, skips)) return false;
+  sx_attending_fetch(w, rows->first, rows->n, 2);
   for (uint32_t i = a->of->n_scores; i < a->of->n_products; i++) {
     const sx_attending_product *p = &a->products[i];
     if (p->of->kind != SX_ATTENTION_OVER_COLUMNS) continue;

@@ -98,9 +98,9 @@ void sx_attending_begin(sx_attending_work *w, int64_t batch, int64_t end) {
   w->whole = false;
 }
 
-void sx_attending_fetch(const sx_attending_work *w, int64_t first, int64_t n) {
+void sx_attending_fetch(const sx_attending_work *w, int64_t first, int64_t n, uint32_t turn) {
   int64_t rows = w->a->of->rows;
-  for (uint32_t i = 0; w->has_next && i < w->a->n_fetched; i++) {
+  for (uint32_t i = turn; w->has_next && i < w->a->n_fetched; i += SX_ATTENDING_TURNS) {
     const sx_attending_fetched *m = &w->a->fetched[i];
     const float *from = (const float *)w->data[m->buffer] + m->offset + offset_at(w, w->next, m->of);
     for (int64_t row = first * m->n / rows; row < (first + n) * m->n / rows; row++)
