@@ -341,6 +341,10 @@ void SX_AT_LEVEL(sx_conv_pixels_run)(const sx_conv_pixels *p, void *scratch) {
   w.k = sx_count(p->kernel->dims + 1, 2) * p->source->dims[3];
   pack_job pack = {&p->weights, p->call->out.dims[3], w.k, sx_ceil_div(w.k, DEPTH), scratch};
   sx_pool_run(pool, sx_ceil_div(pack.n, WIDTH) * pack.n_blocks, 1, pack_units, &pack);
+  if (SX_AT_LEVEL(sx_conv_lines_suit)(p)) {
+    SX_AT_LEVEL(sx_conv_lines_run)(p, w.panels, (float *)scratch + sx_conv_pixels_bytes(pack.n, w.k) / 4);
+    return;
+  }
   choose_units(&w, sx_pool_threads(pool));
   sx_pool_run(pool, w.n_groups * w.slices, 1, run_units, &w);
 }

@@ -173,24 +173,29 @@ static void pack_channels(const geometry *g, const row_range *r, int64_t begin, 
 }
 
 /* Columns left to left + n - 1 of a line of the image, 0 in the padding. */
-static void pack_line(const geometry *g, int64_t image, int64_t y, int64_t left, int64_t n, float *a) {
-  const sx_operand *x = g->x;
-  int64_t channels = g->w[3], first = sx_min_i64(sx_max_i64(0, -left), n), end = sx_min_i64(x->dims[2] - left, n);
+static void pack_line(const sx_operand *x, int64_t image, int64_t y, int64_t left, int64_t n, float *a) {
+  int64_t channels = x->dims[3], first = sx_min_i64(sx_max_i64(0, -left), n), end = sx_min_i64(x->dims[2] - left, n);
   if (y < 0 || y >= x->dims[1] || end <= first) first = end = n;
   memset(a, 0, (size_t)(first * channels) * 4);
   memset(a + end * channels, 0, (size_t)((n - end) * channels) * 4);
   if (first == end) return;
-  const float *from = (const float *)x->data + image_at(g, image, y, left + first);
+  const float *from =
+      (const float *)x->data + image * x->strides[0] + y * x->strides[1] + (left + first) * x->strides[2];
   int64_t together = x->strides[2] == channels ? end - first : 1;
   for (int64_t column = first; column < end; column += together, from += x->strides[2])
     memcpy(a + column * channels, from, (size_t)(together * channels) * 4);
 }
 
-/* Windows of a row of pixels overlap in a packed line as they do in the image; those that do not meet lie side by
- * side. Columns from one to the next. */
+void SX_AT_LEVEL(sx_conv_pack_windows)(const sx_operand *x, int64_t kw, int64_t stride, int64_t image, int64_t y,
+                                       int64_t left, int64_t n, float *to) {
+  int64_t together = stride > kw ? 1 : n, line = sx_conv_line(together, stride, kw, x->dims[3]);
+  for (int64_t k = 0; k < n; k += together, to += line)
+    pack_line(x, image, y, left + k * stride, line / x->dims[3], to);
+}
+
 static int64_t window_step(const geometry *g) { return sx_min_i64(g->stride, g->w[2]); }
 
-static int64_t window_line(const geometry *g, int64_t n) { return ((n - 1) * window_step(g) + g->w[2]) * g->w[3]; }
+static int64_t window_line(const geometry *g, int64_t n) { return sx_conv_line(n, g->stride, g->w[2], g->w[3]); }
 
 /* What a block of pixels has of rows, a run each; and how many elements their packed lines take together. */
 static int list_windows(const geometry *g, int64_t begin, int64_t end, run *runs, int64_t *length) {
@@ -205,16 +210,14 @@ static int list_windows(const geometry *g, int64_t begin, int64_t end, run *runs
 
 /* Line kh of the windows of a block, for each kh: a[kh][length]. */
 static void pack_windows(const geometry *g, int64_t begin, int64_t end, int64_t length, float *a) {
-  bool apart = g->stride > g->w[2];
   for (int64_t kh = 0; kh < g->w[1]; kh++) {
     float *to = a + kh * length;
     row some;
-    for (int64_t pixel = begin; pixel < end; pixel += some.n) {
+    for (int64_t pixel = begin; pixel < end; pixel += some.n, to += window_line(g, some.n)) {
       some = row_at(g, pixel, end);
-      int64_t top = some.y * g->stride - g->padding + kh, left = some.x * g->stride - g->padding;
-      int64_t together = apart ? 1 : some.n, line = window_line(g, together);
-      for (int64_t k = 0; k < some.n; k += together, to += line)
-        pack_line(g, some.image, top, left + k * g->stride, line / g->w[3], to);
+      SX_AT_LEVEL(sx_conv_pack_windows)
+      (g->x, g->w[2], g->stride, some.image, some.y * g->stride - g->padding + kh, some.x * g->stride - g->padding,
+       some.n, to);
     }
   }
 }

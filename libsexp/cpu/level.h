@@ -121,6 +121,12 @@ bool SX_AT_LEVEL(sx_conv_pixels_suit)(const struct sx_conv_pixels *pixels);
 /* scratch: sx_conv_pixels_bytes */
 void SX_AT_LEVEL(sx_conv_pixels_run)(const struct sx_conv_pixels *pixels, void *scratch);
 bool SX_AT_LEVEL(sx_conv_is_finite)(const sx_operand *x);
+/* The same for few channels; scratch: sx_conv_strip_floats a thread. */
+bool SX_AT_LEVEL(sx_conv_lines_suit)(const struct sx_conv_pixels *pixels);
+void SX_AT_LEVEL(sx_conv_lines_run)(const struct sx_conv_pixels *pixels, const float *panels, float *scratch);
+/* Packs the windows of line y of an image that begin at columns left, left + stride, ..., n of them (sx_conv_line). */
+void SX_AT_LEVEL(sx_conv_pack_windows)(const sx_operand *x, int64_t kw, int64_t stride, int64_t image, int64_t y,
+                                       int64_t left, int64_t n, float *to);
 struct sx_conv_weight;
 bool SX_AT_LEVEL(sx_conv_weight_suits)(const struct sx_conv_weight *weight);
 /* scratch: sx_conv_weight_bytes a thread */

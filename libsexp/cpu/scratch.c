@@ -27,6 +27,8 @@ static int64_t convolution_bytes(const sx_graph *graph, const sx_node *node, int
   int64_t packed = node->op == SX_OP_CONV       ? sx_conv_pixels_bytes(w[0], places * w[3])
                    : node->op == SX_OP_CONVDATA ? sx_conv_pixels_bytes(w[3], places * w[0])
                                                 : n_threads * sx_conv_weight_bytes(node->dims);
+  if (node->op == SX_OP_CONV && sx_conv_has_lines(node->dims, w))
+    packed += n_threads * sx_conv_strip_floats(node->dims, w, node->ints[0]) * 4;
   int64_t product = product_bytes(node, n_threads);
   return product > wide_bytes(node) + packed ? product : wide_bytes(node) + packed;
 }

@@ -165,12 +165,15 @@ static const geometry odd[] = {
     {1, 1, 1, 32, 16, 3, 3, 1, 1},   {1, 2, 9, 1, 1, 1, 3, 1, 1}, {2, 6, 6, 5, 7, 3, 3, 2, 0},
 };
 
-/* Of few channels: windows are rows of the weight gradient. */
+/* Of few channels: windows are rows of the weight gradient, and lines of the image are packed by strips. */
 static const geometry windows[] = {
     {2, 9, 11, 3, 32, 3, 3, 2, 1},  {2, 13, 12, 2, 16, 2, 2, 3, 1}, /* windows with gaps between them */
     {2, 9, 8, 1, 48, 5, 5, 1, 2},   {1, 6, 7, 20, 16, 1, 3, 1, 1},  /* a line of more elements than a tile has rows */
     {1, 3, 300, 3, 16, 2, 2, 1, 1}, {2, 5, 5, 3, 16, 3, 3, 1, 4},   /* a row of pixels of several blocks */
     {2, 8, 12, 4, 16, 4, 4, 4, 0},  {3, 20, 1, 7, 16, 3, 1, 2, 1},
+    {2, 33, 90, 3, 32, 3, 3, 1, 1}, {1, 5, 520, 4, 16, 3, 3, 2, 0}, /* several strips of an image; of one row */
+    {2, 14, 27, 5, 48, 2, 2, 3, 1}, {1, 11, 11, 5, 16, 7, 7, 1, 3}, /* the largest window; a larger one */
+    {1, 9, 9, 29, 16, 3, 3, 2, 1},
 };
 
 static void windows_of_few_channels(void **state) {
