@@ -4,6 +4,7 @@
 
 #include "chain_handler.h"
 #include "vector_math.h"
+#include "vector_root.h"
 
 enum { FOLD_VECTORS = SX_SUM_LANES / SX_LANES };
 
@@ -112,9 +113,35 @@ SX_INLINE lanes canonical(lanes x) { return nan_through(x, x, x); }
 
 UNARY(negated, (ints)x ^ INT32_MIN)
 UNARY(absolute, (ints)x &INT32_MAX)
-UNARY(root, canonical(ROOT(x)))
 UNARY(inverse_root, canonical(spread(1.0f) / canonical(ROOT(x))))
 UNARY(inverted, ~(ints)x)
+
+#if SX_VECTOR_ROOT
+UNARY(divider_root, canonical(ROOT(x)))
+#define TAKE_RADICAND(n, held) sx_radicands_take(held, (sx_floats)r##n);
+#define BY_DIVIDER(n) r##n = ROOT(r##n);
+#define BY_FUSING(n) r##n = (lanes)sx_root((sx_floats)r##n);
+/* Half of the registers each way, so that the divider and the rest are busy together. */
+HANDLER(root) {
+  sx_radicands held = sx_radicands_none();
+  EACH(TAKE_RADICAND, &held)
+  if (sx_radicands_suit(&held)) {
+    BY_DIVIDER(0)
+    BY_FUSING(1)
+    BY_DIVIDER(2)
+    BY_FUSING(3)
+    BY_DIVIDER(4)
+    BY_FUSING(5)
+    BY_DIVIDER(6)
+    BY_FUSING(7)
+    NEXT;
+  } else {
+    divider_root(at, k, table, PASSED);
+  }
+}
+#else
+UNARY(root, canonical(ROOT(x)))
+#endif
 
 /* By the functions of vector_math.h, or where those may be wrong by the ones of kernels/math.h, in loops that compilers
  * vectorize. */

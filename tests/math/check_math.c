@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../libsexp/cpu/chain.h"
 #include "../../libsexp/cpu/kernel.h"
 #include "oracle.h"
 
@@ -50,16 +51,30 @@ static void report(struct walk *walk, const char *by, float x, float got, uint32
            sx_bits_f32(got), right);
 }
 
-static void check_levels(struct walk *walk, const float *in, const float *right, size_t n) {
+static void compare(struct walk *walk, const char *how, sx_simd simd, const float *in, const float *out,
+                    const float *right, size_t n) {
+  if (memcmp(out, right, n * sizeof *out) == 0) return;
+  char by[48];
+  snprintf(by, sizeof by, " %s %s", how, sx_simd_name(simd));
+  for (size_t i = 0; i < n; i++)
+    if (sx_bits_f32(out[i]) != sx_bits_f32(right[i])) report(walk, by, in[i], out[i], sx_bits_f32(right[i]));
+}
+
+/* Alone, and in a chain of load, function and store. */
+static void check_levels(struct walk *walk, float *in, const float *right, size_t n) {
   float out[CHUNK];
   for (sx_simd simd = SX_SIMD_SCALAR; simd < SX_N_SIMD && walk->op != SX_N_OPS; simd++) {
     if (!sx_simd_available(simd)) continue;
     sx_kernels(simd)->element(walk->op, SX_F32, SX_F32, out, (const void *const[]){in}, (int64_t)n);
-    if (memcmp(out, right, n * sizeof *out) == 0) continue;
-    char by[32];
-    snprintf(by, sizeof by, " at %s", sx_simd_name(simd));
-    for (size_t i = 0; i < n; i++)
-      if (sx_bits_f32(out[i]) != sx_bits_f32(right[i])) report(walk, by, in[i], out[i], sx_bits_f32(right[i]));
+    compare(walk, "at", simd, in, out, right, n);
+    const sx_chain_kernels *chains = sx_kernels(simd)->chains;
+    if (!chains->unary[walk->op]) continue;
+    const sx_link links[] = {{chains->load, {-1}, {0}},
+                             {chains->unary[walk->op], {0}, {0}},
+                             {chains->store, {-1}, {1}},
+                             {chains->end, {0}, {0}}};
+    chains->run(links, (void *const[]){in, out}, CHUNK);
+    compare(walk, "in a chain at", simd, in, out, right, n);
   }
 }
 

@@ -53,6 +53,7 @@ SX_ORACLE_EVALUATE(sinpi)
 SX_ORACLE_EVALUATE(cospi)
 SX_ORACLE_EVALUATE(tanh)
 SX_ORACLE_EVALUATE(erf)
+SX_ORACLE_EVALUATE(sqrt)
 
 /* sin(pi x) for an f32 x by exact folding to |x| <= 1/4. */
 static double sx_libm_sinpi(double x) {
@@ -91,6 +92,7 @@ static const struct sx_oracle sx_oracle_table[] = {
     {"cospi", sx_evaluate_cospi, sx_libm_cospi, mpfr_cospi},
     {"tanh", sx_evaluate_tanh, tanh, mpfr_tanh},
     {"erf", sx_evaluate_erf, erf, mpfr_erf},
+    {"sqrt", sx_evaluate_sqrt, sqrt, mpfr_sqrt},
 };
 
 #define SX_ORACLE_COUNT (sizeof sx_oracle_table / sizeof sx_oracle_table[0])

@@ -552,7 +552,7 @@ static const struct pin one_argument_pins[] = {
     {"log", 0xa09dd783cec18758u},   {"log2", 0x14cdb54be8a4c628u},  {"log1p", 0x496b810c49587944u},
     {"sin", 0x6e4866e39f07be39u},   {"cos", 0x29723431061b1cbcu},   {"tan", 0xbee35c2d30c8e8b2u},
     {"sinpi", 0x12d7da73fb228f44u}, {"cospi", 0x02fd3c900a547ecbu}, {"tanh", 0xe8177ad781642a6fu},
-    {"erf", 0xb1e5052cacf53b1du},
+    {"erf", 0xb1e5052cacf53b1du},   {"sqrt", 0x3cfcf8bd82704e1au},
 };
 
 static void test_pinned_one_argument(void **state) {

@@ -1,6 +1,7 @@
 /* The element functions of every SIMD level have the bits of kernels/math.h, alone and in a chain: for a sample of all
  * bit patterns, around every place where the method changes, in short arrays and among arguments that need the exact
  * functions; so have draws those of kernels/draws.h. tests/math/check_math.c walks all inputs. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "../../libsexp/cpu/kernel.h"
 #include "../../libsexp/cpu/operand.h"
 #include "../common/cmocka_all.h"
+#include "../common/quick.h"
 #include "../math/hard_cases.h"
 
 enum { BLOCK = 128, SAMPLES = 1 << 20, NEAR = 64 };
@@ -51,12 +53,12 @@ enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
 
 /* Where a method changes, or a result becomes special. */
 static const uint32_t boundaries[] = {
-    0x00000000u, 0x00706afeu, 0x00000001u, 0x00800000u, 0x33000000u, 0x33800000u, 0x39000000u, 0x3c31721fu, 0x3c800000u,
-    0x3d000000u, 0x3e000000u, 0x3e800000u, 0x3eb17218u, 0x3f000000u, 0x3f3504f3u, 0x3f490fdbu, 0x3f780000u, 0x3f7c0000u,
-    0x3f800000u, 0x3f820000u, 0x3fb504f3u, 0x3fc90fdbu, 0x40000000u, 0x407c0000u, 0x4102cb04u, 0x41102cb3u, 0x41200000u,
-    0x41a00000u, 0x42aeac50u, 0x42b00000u, 0x42b17218u, 0x42b30000u, 0x42ce8ed0u, 0x42cff1b5u, 0x42dc0000u, 0x42fc0000u,
-    0x43000000u, 0x43018000u, 0x43150000u, 0x43160000u, 0x43200000u, 0x47800000u, 0x4b000000u, 0x4b800000u, 0x4c000000u,
-    0x4f000000u, 0x50000000u, 0x7f7fffffu, 0x7f800000u, 0x7fc00000u, 0x7fffffffu,
+    0x00000000u, 0x00706afeu, 0x00000001u, 0x00800000u, 0x0d800000u, 0x33000000u, 0x33800000u, 0x39000000u, 0x3c31721fu,
+    0x3c800000u, 0x3d000000u, 0x3e000000u, 0x3e800000u, 0x3eb17218u, 0x3f000000u, 0x3f3504f3u, 0x3f490fdbu, 0x3f780000u,
+    0x3f7c0000u, 0x3f800000u, 0x3f820000u, 0x3fb504f3u, 0x3fc90fdbu, 0x40000000u, 0x407c0000u, 0x4102cb04u, 0x41102cb3u,
+    0x41200000u, 0x41a00000u, 0x42aeac50u, 0x42b00000u, 0x42b17218u, 0x42b30000u, 0x42ce8ed0u, 0x42cff1b5u, 0x42dc0000u,
+    0x42fc0000u, 0x43000000u, 0x43018000u, 0x43150000u, 0x43160000u, 0x43200000u, 0x47800000u, 0x4b000000u, 0x4b800000u,
+    0x4c000000u, 0x4f000000u, 0x50000000u, 0x7f7fffffu, 0x7f800000u, 0x7fc00000u, 0x7fffffffu,
 };
 enum { N_BOUNDARIES = sizeof boundaries / sizeof *boundaries };
 
@@ -145,6 +147,49 @@ static void test_hard_cases(void **state) {
     }
 }
 
+/* As vector_root.h, from a first guess. */
+static float root_from(float x, float y) {
+  float s = x * y, h = y * 0.5f, e = fmaf(-s, h, 0.5f);
+  s = fmaf(s, e, s);
+  h = fmaf(h, e, h);
+  return fmaf(fmaf(-s, s, x), h, s);
+}
+
+/* x from 1 to 4 whose root lies within some 2^-14 of an ulp of a midpoint, which is an odd multiple m of 2^-24. */
+static int64_t find_near_midpoints(float *x, int64_t most) {
+  enum { NEAR_ENOUGH = 2000 }; /* of 2 m, about 2^25 */
+  int64_t n = 0;
+  for (int64_t mantissa = 1 << 23; mantissa < 1 << 24; mantissa++)
+    for (int shift = 25; shift <= 26; shift++) {
+      int64_t square = mantissa << shift, m = (int64_t)sqrt((double)square) | 1;
+      int64_t off = square - m * m;
+      if (off < -NEAR_ENOUGH || off > NEAR_ENOUGH || n == most) continue;
+      x[n++] = (float)mantissa * (shift == 25 ? 0x1p-23f : 0x1p-22f);
+    }
+  return n;
+}
+
+/* Roots nearest to midpoints: from every first guess that a processor may give, and as kernels have them, at either end
+ * of the exponents. */
+static void test_roots(void **state) {
+  (void)state;
+  enum { MOST = 8192 };
+  static float near[MOST], in[MOST];
+  int64_t n = find_near_midpoints(near, MOST);
+  assert_in_range(n, 500, MOST - 1);
+  for (int64_t k = 0; k < n; k++) {
+    double y = 1 / sqrt((double)near[k]);
+    uint32_t first = sx_bits_f32((float)(y - y * 0x1p-14)) - 1, last = sx_bits_f32((float)(y + y * 0x1p-14)) + 1;
+    float right = sx_sqrt_f32(near[k]);
+    for (uint32_t guess = first; guess <= last; guess += test_is_quick() ? 16 : 1)
+      assert_true(root_from(near[k], sx_from_bits_f32(guess)) == right);
+  }
+  for (int exponent = -100; exponent <= 126; exponent += 226) {
+    for (int64_t k = 0; k < MOST; k++) in[k] = k % 100 ? ldexpf(near[k % n], exponent) : 0.0f;
+    check(&(function){SX_OP_SQRT, exact_sqrt}, in, MOST);
+  }
+}
+
 /* Chains round to short floats as storing them does: ties, overflow, and NaN of any payload. */
 static void test_rounding(void **state) {
   (void)state;
@@ -220,6 +265,7 @@ static void test_draws(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_sample),     cmocka_unit_test(test_boundaries),
                                      cmocka_unit_test(test_hard_cases), cmocka_unit_test(test_rounding),
-                                     cmocka_unit_test(test_lengths),    cmocka_unit_test(test_draws)};
+                                     cmocka_unit_test(test_roots),      cmocka_unit_test(test_lengths),
+                                     cmocka_unit_test(test_draws)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
