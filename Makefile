@@ -71,7 +71,7 @@ LIBSEXP_SOURCES := \
 LIBSEXP_LEVEL_SOURCES := \
   libsexp/cpu/kernel_set.c libsexp/cpu/kernels_attention.c libsexp/cpu/kernels_chain.c libsexp/cpu/kernels_chain_types.c libsexp/cpu/kernels_conv.c libsexp/cpu/kernels_conv_lines.c libsexp/cpu/kernels_conv_pixels.c libsexp/cpu/kernels_conv_weight.c libsexp/cpu/kernels_einsum.c libsexp/cpu/kernels_element.c \
   libsexp/cpu/kernels_gemm.c libsexp/cpu/kernels_index.c libsexp/cpu/kernels_lines.c libsexp/cpu/kernels_move.c \
-  libsexp/cpu/kernels_pack.c libsexp/cpu/kernels_narrow.c libsexp/cpu/kernels_plain.c libsexp/cpu/kernels_tile.c libsexp/cpu/kernels_random.c \
+  libsexp/cpu/kernels_pack.c libsexp/cpu/kernels_narrow.c libsexp/cpu/kernels_turned.c libsexp/cpu/kernels_plain.c libsexp/cpu/kernels_tile.c libsexp/cpu/kernels_random.c \
   libsexp/cpu/kernels_reduce.c libsexp/cpu/kernels_row.c libsexp/cpu/kernels_scan.c libsexp/cpu/kernels_short.c \
   libsexp/cpu/kernels_softmax.c libsexp/cpu/kernels_sort.c libsexp/cpu/kernels_sum.c
 

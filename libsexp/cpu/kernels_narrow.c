@@ -239,6 +239,12 @@ void SX_AT_LEVEL(sx_tile_run_turned)(const sx_tile_call *t, int64_t rows) {
   turn_function *function = turned[rows - 1][t->copy != NULL];
   int64_t group = 0;
   bool meet = t->b_column % SET_FLOATS == 0; /* their lines would drive each other out of the cache */
+#if defined(__AVX512F__)
+  if (rows == 1 || t->b_column % (2 * SET_FLOATS) == 0) {
+    SX_AT_LEVEL(sx_tile_run_lines)(t, rows);
+    return;
+  }
+#endif
   if (rows <= FEW_ROWS && !t->copy && !meet)
     for (; group + WIDE <= t->n_columns; group += WIDE) (rows == 1 ? turned_wide_1 : turned_wide_2)(t, group);
   for (; group < t->n_columns; group += GROUP) function(t, group);

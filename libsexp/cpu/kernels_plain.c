@@ -155,6 +155,10 @@ void SX_AT_LEVEL(sx_gemm_run_plain)(const sx_gemm_plain *p, const sx_gemm_part *
     SX_AT_LEVEL(sx_gemm_run_rows)(p, part);
     return;
   }
+  if (SX_AT_LEVEL(sx_gemm_is_turned)(p, part)) {
+    SX_AT_LEVEL(sx_gemm_run_turned)(p, part, panels);
+    return;
+  }
   part_state s;
   start_part(&s, p, part, panels);
   sx_tile_call t = {.c_row = p->c_row, .c_column = p->c_column};

@@ -80,5 +80,12 @@ void SX_AT_LEVEL(sx_gemm_run_rows)(const sx_gemm_plain *plain, const sx_gemm_par
 /* Where b runs along the contracted index: squares of it are turned in registers. Rows 1 to SX_TURN_ROWS,
  * columns a multiple of SX_TURN_COLUMNS; rows are packed, a[k][rows]. */
 void SX_AT_LEVEL(sx_tile_run_turned)(const sx_tile_call *tile, int64_t rows);
+#if defined(__AVX512F__)
+/* The same by whole lines of memory. */
+void SX_AT_LEVEL(sx_tile_run_lines)(const sx_tile_call *tile, int64_t rows);
+#endif
+/* Few rows and such columns: what sx_gemm_is_turned says; computes the part. panels: sx_gemm_scratch_bytes. */
+bool SX_AT_LEVEL(sx_gemm_is_turned)(const sx_gemm_plain *plain, const sx_gemm_part *part);
+void SX_AT_LEVEL(sx_gemm_run_turned)(const sx_gemm_plain *plain, const sx_gemm_part *part, float *panels);
 
 #endif
