@@ -25,11 +25,16 @@ typedef float half __attribute__((vector_size(HALF * 4), aligned(4), may_alias))
 SX_INLINE half load(const float *from) { return *(const half *)from; }
 SX_INLINE void store(float *to, half x) { *(half *)to = x; }
 
-SX_INLINE half spread(float x) {
-#if defined(__AVX2__)
-  return (half)_mm256_set1_ps(x);
+/* See sx_floats_spread_from. */
+SX_INLINE half spread(const float *from) {
+#if defined(__AVX512VL__)
+  half x;
+  __asm__("vpbroadcastd %1, %0" : "=v"(x) : "m"(*from));
+  return x;
+#elif defined(__AVX2__)
+  return (half)_mm256_broadcast_ss(from);
 #else
-  return (half){x, x, x, x};
+  return (half){*from, *from, *from, *from};
 #endif
 }
 
@@ -100,23 +105,32 @@ SX_INLINE void store_group(const int rows, const int halves, half sums[ROWS][MOS
 /* ---- columns that lie side by side --------------------------------------------------------------- */
 
 #if defined(__AVX512VL__)
-/* GROUP columns at most. */
+enum { QUADS = (ROWS + 3) / 4 };
+
+/* GROUP columns at most. Rows are found from every fourth of them: an address of each is more than there are registers
+ * for. */
 SX_INLINE void narrow_tile(const int rows, const int halves, const sx_tile_call *t) {
   half sums[ROWS][MOST_HALVES];
-  const float *from[ROWS];
+  const char *from[QUADS] = {(const char *)t->a};
   const float *b = t->b;
-  int64_t n = t->depth, a_depth = t->a_depth, b_depth = t->b_depth, at = 0, n_last = t->n_columns - (halves - 1) * HALF;
-  SX_UNROLL for (int r = 0; r < rows; r++) from[r] = t->a + r * t->a_row;
+  int64_t n = t->depth, a_depth = t->a_depth * 4, b_depth = t->b_depth, n_last = t->n_columns - (halves - 1) * HALF;
+  int64_t step = t->a_row * 4, step3 = step * 3;
+  SX_UNROLL for (int q = 1; 4 * q < rows; q++) {
+    from[q] = from[q - 1] + step * 4;
+    __asm__("" : "+r"(from[q]));
+  }
   clear(rows, halves, sums);
-  for (int64_t k = 0; k < n; k++, at += a_depth, b += b_depth) {
+  for (int64_t k = 0; k < n; k++, b += b_depth) {
     half columns[2];
     SX_UNROLL for (int v = 0; v < halves; v++) columns[v] =
         v < halves - 1 ? load(b + v * HALF) : load_some(b + v * HALF, n_last);
     if (t->copy) SX_UNROLL for (int v = 0; v < halves; v++) store(t->copy + k * SX_TILE_COLUMNS + v * HALF, columns[v]);
     SX_UNROLL for (int r = 0; r < rows; r++) {
-      half row = spread(from[r][at]);
+      const char *at = from[r / 4] + (r % 4 < 3 ? r % 4 * step : step3);
+      half row = spread((const float *)(const void *)at);
       SX_UNROLL for (int v = 0; v < halves; v++) multiply_add(&sums[r][v], row, columns[v]);
     }
+    SX_UNROLL for (int q = 0; 4 * q < rows; q++) from[q] += a_depth;
   }
   store_group(rows, halves, sums, t, t->c, t->n_columns);
 }
@@ -177,7 +191,7 @@ SX_INLINE void turned_step(const int rows, const int halves, const bool copied, 
                            half sums[ROWS][MOST_HALVES], const float *a, half squares[MOST_HALVES][4], float *copy) {
   if (copied) SX_UNROLL for (int v = 0; v < halves; v++) store(copy + v * HALF, squares[v][j]);
   SX_UNROLL for (int r = 0; r < rows; r++) {
-    half row = spread(a[r]);
+    half row = spread(&a[r]);
     SX_UNROLL for (int v = 0; v < halves; v++) multiply_add(&sums[r][v], row, squares[v][j]);
   }
 }

@@ -21,7 +21,7 @@ typedef struct lines {
 SX_INLINE void add_lines(const int rows, const int n_lines, const lines *l) {
   sx_floats factors[MOST_ROWS][LINES];
   SX_UNROLL for (int r = 0; r < rows; r++) SX_UNROLL for (int k = 0; k < n_lines; k++) factors[r][k] =
-      sx_floats_spread(l->a[r * l->a_row + k * l->a_depth]);
+      sx_floats_spread_from(&l->a[r * l->a_row + k * l->a_depth]);
   const float *b = l->b;
   float *sums = l->sums;
   int64_t b_depth = l->b_depth, row = l->row, n = l->n, j = 0;

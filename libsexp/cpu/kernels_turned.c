@@ -74,7 +74,7 @@ SX_INLINE void multiply_steps(const int rows, const bool copied, int64_t n, cons
   SX_UNROLL for (int k = 0; k < STEPS; k++) {
     if (k == n) break;
     if (copied) sx_floats_store(copy + k * SX_TILE_COLUMNS, columns[k]);
-    SX_UNROLL for (int r = 0; r < rows; r++) sx_floats_fma(&sums[r], sx_floats_spread(a[k * rows + r]), columns[k]);
+    SX_UNROLL for (int r = 0; r < rows; r++) sx_floats_fma(&sums[r], sx_floats_spread_from(&a[k * rows + r]), columns[k]);
   }
 }
 

@@ -42,6 +42,18 @@ SX_INLINE sx_floats sx_floats_spread(float x) {
 #endif
 }
 
+/* The element there, spread, where there is a spread for every multiply-add or two. vpbroadcastd is a load and nothing
+ * else, where vbroadcastss to a register that is wide or above 15 takes (Zen 4) an operation too. */
+SX_INLINE sx_floats sx_floats_spread_from(const float *from) {
+#if defined(__AVX512F__)
+  sx_floats x;
+  __asm__("vpbroadcastd %1, %0" : "=v"(x) : "m"(*from));
+  return x;
+#else
+  return sx_floats_spread(*from);
+#endif
+}
+
 SX_INLINE sx_floats sx_floats_load(const float *from) { return *(const sx_floats *)from; }
 SX_INLINE void sx_floats_store(float *to, sx_floats x) { *(sx_floats *)to = x; }
 

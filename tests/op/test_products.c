@@ -142,6 +142,20 @@ static void batches(void **state) {
   }
 }
 
+/* Columns that run along the contracted index, 4 KiB apart, where their lines meet in one set of the cache: few rows,
+ * every part of a line. */
+static void lines_that_meet(void **state) {
+  (void)state;
+  enum { APART = 1024 };
+  static const int64_t depths[] = {1, 7, 8, 15, 16, 29, 300, 530}, columns[] = {1, 15, 16, 32, 37, 64};
+  for (int64_t m = 1; m <= 9; m++)
+    for (size_t n = 0; n < sizeof columns / sizeof *columns; n++)
+      for (size_t d = (size_t)m % 3; d < sizeof depths / sizeof *depths; d += 3)
+        for (int l = 1; l < N_LAYOUTS; l += 2) check(&layouts[l], 1, m, columns[n], depths[d], APART - depths[d]);
+  check(&layouts[1], 2, 20, 40, 530, APART - 530);
+  check(&layouts[1], 1, 2, 40, 9000, 0);
+}
+
 /* Blocks of rows, of columns and of the contracted index are widened. */
 static void short_floats(void **state) {
   (void)state;
@@ -193,6 +207,7 @@ static void panels(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(tiles),          cmocka_unit_test(blocks),
                                      cmocka_unit_test(batches),        cmocka_unit_test(short_floats),
-                                     cmocka_unit_test(special_values), cmocka_unit_test(panels)};
+                                     cmocka_unit_test(special_values), cmocka_unit_test(panels),
+                                     cmocka_unit_test(lines_that_meet)};
   return cmocka_run_group_tests(tests, start_pools, stop_pools);
 }
