@@ -15,6 +15,7 @@ typedef struct compiling {
   const sx_chain_kernels *chains;
   sx_group_step *step;
   uint32_t in_hand;             /* the value in the accumulator */
+  uint32_t n_decided;           /* instructions of which it is known whether they are terms */
   uint32_t *uses;               /* per value: instructions of the chain that are yet to use it */
   uint32_t *locals;             /* per value: its place in a block, or NO_VALUE */
   uint32_t *listed;             /* per value: 1 + its number among the step's uses */
@@ -97,10 +98,10 @@ static uint32_t count_uses(const sx_instruction *one, uint32_t value) {
 
 /* ---- terms --------------------------------------------------------------------------------------- */
 
-/* f32 that no instruction of the chain has to bring to memory. */
+/* As f32. */
 static bool is_in_memory(const compiling *c, uint32_t value) {
   const sx_group_value *one = value_of(c, value);
-  return one->dtype == SX_F32 && one->place != SX_PLACE_LOCAL;
+  return one->dtype == SX_F32 && (one->place != SX_PLACE_LOCAL || c->locals[value] != NO_VALUE);
 }
 
 /* The term that the instruction can be, its vector in *x and its second operand in *y; SX_N_TERMS: none. */
@@ -144,16 +145,16 @@ static bool can_be_term(const compiling *c, uint32_t i) {
   return false;
 }
 
-static void find_terms(compiling *c) {
-  for (uint32_t i = 0; i < c->step->n_instructions; i++)
-    if (can_be_term(c, i)) c->terms[c->step->instructions[i].out] = &c->step->instructions[i];
-}
-
-/* The next instruction that is not a term, or NULL. */
-static const sx_instruction *next_of(const compiling *c, uint32_t i) {
-  while (++i < c->step->n_instructions)
-    if (!c->terms[c->step->instructions[i].out]) return &c->step->instructions[i];
-  return NULL;
+/* The first instruction from i on that is no term, or their number. Decides which are as far as it goes, by what is in
+ * memory now. */
+static uint32_t pass_terms(compiling *c, uint32_t i) {
+  for (; i < c->step->n_instructions; i++) {
+    const sx_instruction *one = &c->step->instructions[i];
+    if (i >= c->n_decided && can_be_term(c, i)) c->terms[one->out] = one;
+    if (i >= c->n_decided) c->n_decided = i + 1;
+    if (!c->terms[one->out]) break;
+  }
+  return i;
 }
 
 /* ---- instructions -------------------------------------------------------------------------------- */
@@ -196,9 +197,12 @@ static void put_result(compiling *c, uint32_t i) {
     note_use(c, one->out, true);
     return;
   }
-  const sx_instruction *next = next_of(c, i);
-  uint32_t n = next ? count_uses(next, one->out) : 0;
-  if (n && n == c->uses[one->out] && takes_in_hand(c, next, one->out)) return;
+  uint32_t after = pass_terms(c, i + 1);
+  if (after < c->step->n_instructions) {
+    const sx_instruction *next = &c->step->instructions[after];
+    uint32_t n = count_uses(next, one->out);
+    if (n && n == c->uses[one->out] && takes_in_hand(c, next, one->out)) return;
+  }
   if (c->uses[one->out]) store_local(c, one->out);
 }
 
@@ -288,6 +292,13 @@ static void add_fold(compiling *c, const sx_instruction *one) {
   c->step->folds[c->step->n_folds++] = one;
 }
 
+static void end_uses(compiling *c, const sx_instruction *one) {
+  for (uint32_t k = 0; k < one->n_inputs; k++) {
+    uint32_t input = one->inputs[k];
+    if (--c->uses[input] == 0 && c->locals[input] != NO_VALUE) SX_PUSH(c->arena, c->free_locals, c->locals[input]);
+  }
+}
+
 static void compile_instruction(compiling *c, uint32_t i) {
   const sx_instruction *one = &c->step->instructions[i];
   if (one->op == SX_OP_WHERE) {
@@ -302,10 +313,9 @@ static void compile_instruction(compiling *c, uint32_t i) {
       add_link(c, unary_handler(c->chains, one));
   }
   if (!one->folds) round_result(c, one);
-  for (uint32_t k = 0; k < one->n_inputs; k++) {
-    uint32_t input = one->inputs[k];
-    if (--c->uses[input] == 0 && c->locals[input] != NO_VALUE) SX_PUSH(c->arena, c->free_locals, c->locals[input]);
-  }
+  end_uses(c, one);
+  for (uint32_t k = 0; k < one->n_inputs; k++)
+    if (c->terms[one->inputs[k]]) end_uses(c, c->terms[one->inputs[k]]);
   if (!one->folds) put_result(c, i);
 }
 
@@ -321,9 +331,8 @@ void sx_chain_compile(const sx_group *group, uint32_t step, sx_arena *arena) {
   for (uint32_t i = 0; i < c.step->n_instructions; i++)
     for (uint32_t k = 0; k < c.step->instructions[i].n_inputs; k++) c.uses[c.step->instructions[i].inputs[k]]++;
   sum_inputs(&c);
-  find_terms(&c);
-  for (uint32_t i = 0; i < c.step->n_instructions; i++)
-    if (!c.terms[c.step->instructions[i].out]) compile_instruction(&c, i);
+  for (uint32_t i = pass_terms(&c, 0); i < c.step->n_instructions; i = pass_terms(&c, i + 1))
+    compile_instruction(&c, i);
   add_link(&c, c.chains->end);
   c.step->links = c.links.items;
   c.step->uses = c.step_uses.items;

@@ -202,6 +202,19 @@ static void others_have_links_of_their_own(void **state) {
   }
 }
 
+/* What the chain itself keeps in a block's place, which is free for another value after the term and not before. */
+static void terms_of_what_chains_keep(void **state) {
+  (void)state;
+  const char *text = "graph \"g\"\n" X S
+                     "%4 = max %0 %1 : f32 [700]\n%5 = min %0 %1 : f32 [700]\n%6 = sub %1 %0 : f32 [700]\n"
+                     "%7 = mul %4 %3 : f32 [700]\n%8 = mul %5 %4 : f32 [700]\n%9 = add %6 %0 : f32 [700]\n"
+                     "%10 = add %9 %6 : f32 [700]\n%11 = sub %7 %10 : f32 [700]\n%12 = mul %11 %11 : f32 [700]\n"
+                     "%13 = max %12 %11 : f32 [700]\n%14 = div %13 %8 : f32 [700]\n%15 = add %14 %11 : f32 [700]\n"
+                     "%16 = sub %15 %12 : f32 [700]\noutput \"z\" %16\n";
+  assert_int_equal(count_terms(text), 2);
+  check_bits(text);
+}
+
 /* Nothing of an update is stored but its results: 6 vectors are loaded and 3 stored. */
 static void an_update_stores_its_results(void **state) {
   (void)state;
@@ -226,6 +239,7 @@ static void an_update_stores_its_results(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_form), cmocka_unit_test(what_is_written_over_is_read_before),
-      cmocka_unit_test(others_have_links_of_their_own), cmocka_unit_test(an_update_stores_its_results)};
+      cmocka_unit_test(others_have_links_of_their_own), cmocka_unit_test(terms_of_what_chains_keep),
+      cmocka_unit_test(an_update_stores_its_results)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
