@@ -369,13 +369,14 @@ static void run_parts(void *context, int64_t begin, int64_t end, int thread) {
 /* Where the image's channels do not fill registers: then dy's do. */
 static bool has_windows(const geometry *g) { return g->w[3] % SX_LANES != 0; }
 
-/* All threads have work and the most of any is least. */
+/* All threads have work and the most of any is least: where cuts are alike, more of rows, since each part packs its
+ * own. */
 static void choose_cuts(job *j, int n_threads) {
-  int64_t row_tiles = j->windows ? j->n_rows : sx_ceil_div(j->n_rows, TILE_ROWS), least = INT64_MAX;
-  for (int64_t rows = 1; rows <= sx_min_i64(n_threads, row_tiles); rows++) {
+  int64_t most_rows = j->windows ? j->n_rows : sx_ceil_div(j->n_rows, TILE_ROWS), least = INT64_MAX;
+  for (int64_t rows = 1; rows <= sx_min_i64(n_threads, most_rows); rows++) {
     int64_t columns = sx_min_i64(n_threads / rows, j->n_panels);
-    int64_t most = sx_ceil_div(row_tiles, rows) * sx_ceil_div(j->n_panels, columns);
-    if (most >= least) continue;
+    int64_t most = sx_ceil_div(j->n_rows, rows) * sx_ceil_div(j->n_panels, columns);
+    if (most > least) continue;
     least = most;
     j->row_cuts = rows;
     j->column_cuts = columns;
