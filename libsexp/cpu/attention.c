@@ -36,7 +36,7 @@ static void run_product(const sx_attending_work *w, const sx_gemm_plain *plain, 
 static void run_scores(const sx_attending_work *w, const sx_attending_product *p, const span *rows) {
   const sx_attention_matrix *left = &p->of->left;
   int64_t pitch = w->a->pitch, depth = p->of->depth;
-  const float *from = sx_attending_left_of(w, p) + rows->first * left->row, *panels = w->scratch + p->right.place;
+  const float *from = w->at[p->left] + rows->first * left->row, *panels = w->scratch + p->operand.place;
   float *tile = w->given[p->tile];
   for (int64_t j = 0; j < rows->limit; j += PANEL) {
     int64_t n = rows->limit - j < PANEL ? rows->limit - j : PANEL;
@@ -63,11 +63,10 @@ static void run_over_columns(const sx_attending_work *w, const sx_attending_prod
                          .a_row = w->a->pitch,
                          .a_depth = 1,
                          .b_column = 1,
-                         .b_depth = p->right.row,
+                         .b_depth = p->operand.row,
                          .c_row = left->row,
                          .c_column = left->column};
-  run_product(w, &plain, w->given[p->tile], sx_attending_right_of(w, p),
-              sx_attending_left_of(w, p) + rows->first * left->row);
+  run_product(w, &plain, w->given[p->tile], sx_attending_right(w, p), w->at[p->left] + rows->first * left->row);
 }
 
 /* Adds the sums of a block, rows of n, to those of the blocks before. */
@@ -84,7 +83,7 @@ static void run_over_rows(const sx_attending_work *w, const sx_attending_product
                           int64_t block_end, int64_t first, int64_t end) {
   const sx_attending *a = w->a;
   const sx_attention_matrix *left = &p->of->left;
-  float *sums = sx_attending_left_of(w, p) + first * left->row, *block = w->scratch + a->block_place;
+  float *sums = w->at[p->left] + first * left->row, *block = w->scratch + a->block_place;
   bool adds = block_row > 0;
   int64_t depth = p->of->depth;
   sx_gemm_plain plain = {.m = end - first,
@@ -93,11 +92,11 @@ static void run_over_rows(const sx_attending_work *w, const sx_attending_product
                          .a_row = 1,
                          .a_depth = a->pitch,
                          .b_column = 1,
-                         .b_depth = p->right.row,
+                         .b_depth = p->operand.row,
                          .c_row = adds ? depth : left->row,
                          .c_column = adds ? 1 : left->column};
   const float *tile = w->scratch + a->tile_places[p->tile] + (row - block_row) * a->pitch + first;
-  run_product(w, &plain, tile, sx_attending_right_of(w, p) + row * p->right.row, adds ? block : sums);
+  run_product(w, &plain, tile, sx_attending_right(w, p) + row * p->operand.row, adds ? block : sums);
   if (adds) add_block(sums, left, block, end - first, depth);
 }
 
@@ -106,7 +105,7 @@ static void run_over_rows(const sx_attending_work *w, const sx_attending_product
 static void add_left_out(const sx_attending_work *w, const sx_attending_product *p, int64_t block_row, int64_t first,
                          int64_t end) {
   const sx_attention_matrix *left = &p->of->left;
-  float *sums = sx_attending_left_of(w, p);
+  float *sums = w->at[p->left];
   if (block_row > 0 && !w->whole) return;
   for (int64_t i = first; i < end; i++)
     for (int64_t j = 0; j < p->of->depth; j++) {
@@ -149,7 +148,7 @@ static bool group_is_exact(const sx_attending_work *w, const span *rows) {
 
 static bool product_is_exact(const sx_attending_work *w, const sx_attending_product *p, const span *rows) {
   const sx_attention_matrix *left = &p->of->left;
-  const float *result = sx_attending_left_of(w, p) + rows->first * left->row;
+  const float *result = w->at[p->left] + rows->first * left->row;
   if (left->column == 1) return !w->a->kernels->matrices->has_minus_zero(result, rows->n, left->row, p->of->depth);
   for (int64_t i = 0; i < rows->n; i++)
     for (int64_t j = 0; j < p->of->depth; j++)

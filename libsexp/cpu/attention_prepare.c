@@ -1,4 +1,6 @@
 /* Preparing attention by tiles: what is copied, which memory each tile has, how long tiles are. */
+#include <string.h>
+
 #include "attending.h"
 #include "chain.h"
 
@@ -26,8 +28,10 @@ static int64_t take_floats(sx_attending *a, int64_t n) {
 
 static void prepare_panels(sx_attending *a, sx_attending_product *p) {
   int64_t panels = (a->of->columns + SX_ATTENDING_PANEL - 1) / SX_ATTENDING_PANEL;
-  p->right.place = take_floats(a, panels * SX_ATTENDING_PANEL * p->of->depth + PAST_PANELS);
-  p->right.row = SX_ATTENDING_PANEL;
+  p->operand.place = take_floats(a, panels * SX_ATTENDING_PANEL * p->of->depth + PAST_PANELS);
+  p->operand.row = SX_ATTENDING_PANEL;
+  a->matrices[p->right].copy = p->operand.place;
+  a->matrices[p->right].n_copied = panels * SX_ATTENDING_PANEL * p->of->depth;
 }
 
 static void prepare_right(sx_attending *a, sx_attending_product *p) {
@@ -35,15 +39,42 @@ static void prepare_right(sx_attending *a, sx_attending_product *p) {
   int64_t dims[2] = {sx_attending_contracted(a, p->of), p->of->depth};
   sx_view view = {.strides = {m->row, m->column}};
   sx_node node = {.dtype = SX_F32, .rank = 2, .dims = dims};
-  p->right = (sx_attending_operand){.buffer = a->plan->views[m->node].buffer, .offset = a->plan->views[m->node].offset};
   if (p->of->kind == SX_ATTENTION_SCORES) {
     prepare_panels(a, p);
     return;
   }
-  p->right.walk = sx_walk_make(&view, &node);
-  p->right.copied = m->column != 1 || m->row < dims[1] || m->row > FAR_FLOATS;
-  p->right.row = p->right.copied ? dims[1] : m->row;
-  if (p->right.copied) p->right.place = take_floats(a, dims[0] * dims[1]);
+  p->operand.walk = sx_walk_make(&view, &node);
+  p->operand.copied = m->column != 1 || m->row < dims[1] || m->row > FAR_FLOATS;
+  p->operand.row = p->operand.copied ? dims[1] : m->row;
+  if (!p->operand.copied) return;
+  p->operand.place = take_floats(a, dims[0] * dims[1]);
+  a->matrices[p->right].copy = p->operand.place;
+  a->matrices[p->right].n_copied = dims[0] * dims[1];
+}
+
+static bool are_same(const sx_attention_matrix *a, const sx_attention_matrix *b) {
+  return a->node == b->node && a->row == b->row && a->column == b->column &&
+         memcmp(a->batch, b->batch, sizeof a->batch) == 0;
+}
+
+/* The number of a matrix; it becomes one. */
+static uint32_t matrix_number(sx_attending *a, const sx_attention_matrix *m, int64_t n, int64_t depth, bool written) {
+  const sx_view *view = &a->plan->views[m->node];
+  uint32_t i = 0;
+  while (i < a->n_matrices && !are_same(a->matrices[i].of, m)) i++;
+  if (i < a->n_matrices) return i;
+  a->matrices[a->n_matrices++] = (sx_attending_matrix){
+      .of = m, .buffer = view->buffer, .offset = view->offset, .n = n, .depth = depth, .written = written};
+  return i;
+}
+
+static void add_matrices(sx_attending *a, sx_attending_product *p) {
+  const sx_attention_product *of = p->of;
+  bool scores = of->kind == SX_ATTENTION_SCORES;
+  int64_t right = scores ? a->of->columns : sx_attending_contracted(a, of);
+  int64_t left = of->kind == SX_ATTENTION_OVER_ROWS ? a->of->columns : a->of->rows;
+  p->left = matrix_number(a, &of->left, left, of->depth, !scores);
+  p->right = matrix_number(a, &of->right, right, of->depth, false);
 }
 
 /* The place of a node among the tiles; it becomes one. */
@@ -57,11 +88,11 @@ static uint32_t tile_number(sx_attending *a, sx_id *tiles, sx_id tile) {
 
 static void prepare_products(sx_attending *a, sx_id *tiles, sx_arena *arena) {
   a->products = SX_NEW_N(arena, sx_attending_product, a->of->n_products);
+  a->matrices = SX_NEW_N(arena, sx_attending_matrix, 2 * (size_t)a->of->n_products);
   for (uint32_t i = 0; i < a->of->n_products; i++) {
     sx_attending_product *p = &a->products[i];
     p->of = &a->of->products[i];
-    p->left_buffer = a->plan->views[p->of->left.node].buffer;
-    p->left_offset = a->plan->views[p->of->left.node].offset;
+    add_matrices(a, p);
     p->tile = tile_number(a, tiles, p->of->tile);
     if (p->of->kind == SX_ATTENTION_OVER_ROWS) a->over_rows = a->whole_blocks[p->tile] = true;
     prepare_right(a, p);
@@ -72,24 +103,6 @@ static void prepare_softmax(sx_attending *a, sx_id *tiles) {
   const sx_softmax *softmax = &a->softmax;
   const sx_id nodes[4] = {softmax->scores, softmax->weights, softmax->slopes, softmax->gradients};
   for (int i = 0; i < (softmax->has_gradient ? 4 : 2); i++) a->softmax_tiles[i] = tile_number(a, tiles, nodes[i]);
-}
-
-static void add_fetched(sx_attending *a, const sx_attention_matrix *m, int64_t n, int64_t depth) {
-  const sx_view *view = &a->plan->views[m->node];
-  bool known = m->column != 1;
-  for (uint32_t i = 0; i < a->n_fetched; i++) known = known || a->fetched[i].of->node == m->node;
-  if (!known) a->fetched[a->n_fetched++] = (sx_attending_fetched){m, view->buffer, view->offset, n, depth};
-}
-
-static void prepare_fetched(sx_attending *a, sx_arena *arena) {
-  const sx_attention *of = a->of;
-  a->fetched = SX_NEW_N(arena, sx_attending_fetched, 2 * (size_t)of->n_products);
-  for (uint32_t i = 0; i < of->n_products; i++) {
-    const sx_attention_product *p = &of->products[i];
-    bool scores = p->kind == SX_ATTENTION_SCORES;
-    if (scores) add_fetched(a, &p->left, of->rows, p->depth);
-    add_fetched(a, &p->right, scores ? of->columns : sx_attending_contracted(a, p), p->depth);
-  }
 }
 
 static int64_t even_part(int64_t n, int64_t most) {
@@ -125,7 +138,6 @@ sx_attending *sx_attending_new(const sx_plan *plan, const sx_task *task, const s
   a->is_softmax = kernels->matrices->softmax && sx_softmax_find(plan, of, &a->softmax);
   a->tile_rows = even_part(a->block_rows, a->is_softmax ? CAUSAL_ROWS : TILE_ROWS);
   prepare_products(a, given, arena);
-  prepare_fetched(a, arena);
   if (a->is_softmax) prepare_softmax(a, given);
   prepare_group(a, given, arena);
   int64_t deepest = 0;

@@ -11,8 +11,14 @@ SX_INLINE ints load(const float *from) { return *(const ints *)(const void *)fro
 SX_INLINE int32_t bits(float x) { return (int32_t)sx_bits_f32(x); }
 
 SX_INLINE ints larger(ints a, ints b) {
+#if defined(__AVX512F__)
+  return (ints)_mm512_max_epi32((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+  return (ints)_mm256_max_epi32((__m256i)a, (__m256i)b);
+#else
   ints more = a > b;
   return (a & more) | (b & ~more);
+#endif
 }
 
 int32_t SX_AT_LEVEL(sx_largest)(const float *from, int64_t rows, int64_t row, int64_t columns) {
@@ -33,14 +39,27 @@ int32_t SX_AT_LEVEL(sx_largest)(const float *from, int64_t rows, int64_t row, in
   return rest;
 }
 
+SX_INLINE ints smaller(ints a, ints b) {
+#if defined(__AVX512F__)
+  return (ints)_mm512_min_epi32((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+  return (ints)_mm256_min_epi32((__m256i)a, (__m256i)b);
+#else
+  ints less = a < b;
+  return (a & less) | (b & ~less);
+#endif
+}
+
+/* As an integer -0 is less than all else. */
 bool SX_AT_LEVEL(sx_has_minus_zero)(const float *from, int64_t rows, int64_t row, int64_t columns) {
-  ints found = {0};
-  bool rest = false;
+  ints least[2] = {{0}};
+  bool found = false;
   for (int64_t i = 0; i < rows; i++, from += row) {
     int64_t j = 0;
-    for (; j + SX_LANES <= columns; j += SX_LANES) found |= load(from + j) == MINUS_ZERO;
-    for (; j < columns; j++) rest |= bits(from[j]) == MINUS_ZERO;
+    for (; j + 2 * SX_LANES <= columns; j += 2 * SX_LANES)
+      SX_UNROLL for (int v = 0; v < 2; v++) least[v] = smaller(load(from + j + v * SX_LANES), least[v]);
+    for (; j < columns; j++) found |= bits(from[j]) == MINUS_ZERO;
   }
-  for (int j = 0; j < SX_LANES; j++) rest |= found[j] != 0;
-  return rest;
+  SX_UNROLL for (int v = 0; v < 2; v++) for (int j = 0; j < SX_LANES; j++) found |= least[v][j] == MINUS_ZERO;
+  return found;
 }
