@@ -36,6 +36,9 @@ typedef struct sx_conv_pixels {
   sx_gemm_side weights; /* rows: channels of the result; depth: (kh, kw, channels of the source) */
 } sx_conv_pixels;
 
+/* Bytes of scratch that an input of short floats takes as f32: a multiple of 64. */
+static inline int64_t sx_conv_wide_bytes(int64_t n) { return (n * 4 + 63) / 64 * 64; }
+
 /* The bytes of scratch that all threads share: weights as panels. A multiple of 64. */
 static inline int64_t sx_conv_pixels_bytes(int64_t n, int64_t k) { return (n + SX_GEMM_PANEL) * k * 4 / 64 * 64 + 64; }
 

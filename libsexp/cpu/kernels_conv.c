@@ -6,6 +6,8 @@
 #include "level.h"
 #include "reference.h"
 
+enum { WIDEN_GRAIN = 1 << 14 };
+
 typedef struct geometry {
   int64_t stride, padding;
   const sx_operand *image, *pixels, *kernel; /* [n h w c], [n oh ow o], [o kh kw c] */
@@ -58,6 +60,46 @@ static bool fill_empty(const sx_call *call, int64_t n_terms) {
   return true;
 }
 
+/* ---- short floats ---------------------------------------------------------------- */
+
+/* Each element is read for many places of the kernel: so inputs are widened once, into the scratch. */
+typedef struct widened {
+  sx_call call;
+  sx_operand inputs[2];
+} widened;
+
+static void widen_some(void *context, int64_t begin, int64_t end, int thread) {
+  (void)thread;
+  const sx_operand *pair = context; /* from, to */
+  int64_t bytes = sx_element_bytes(pair[0].dtype);
+  SX_AT_LEVEL(sx_widen)
+  ((float *)pair[1].data + begin, (const char *)pair[0].data + begin * bytes, pair[0].dtype, end - begin);
+}
+
+static bool is_whole(const sx_operand *x) {
+  int64_t n = 1;
+  for (int axis = x->rank - 1; axis >= 0; n *= x->dims[axis--])
+    if (x->dims[axis] != 1 && x->strides[axis] != n) return false;
+  return true;
+}
+
+/* The call itself, or one of f32 inputs. Inputs that do not lie in one piece are left as they are. */
+static const sx_call *widen(const sx_call *call, widened *wide) {
+  const sx_operand *inputs = call->inputs;
+  if (inputs[0].dtype == SX_F32 || !is_whole(&inputs[0]) || !is_whole(&inputs[1])) return call;
+  wide->call = *call;
+  wide->call.inputs = wide->inputs;
+  for (int k = 0; k < 2; k++) {
+    sx_operand pair[2] = {inputs[k], inputs[k]};
+    pair[1].data = wide->call.scratch;
+    pair[1].dtype = SX_F32;
+    wide->inputs[k] = pair[1];
+    wide->call.scratch = (char *)wide->call.scratch + sx_conv_wide_bytes(sx_operand_count(&inputs[k]));
+    sx_pool_run(call->pool, sx_operand_count(&inputs[k]), WIDEN_GRAIN, widen_some, pair);
+  }
+  return &wide->call;
+}
+
 /* ---- forward ------------------------------------------------------------------- */
 
 static sx_conv_phase forward_phase(const sx_call *call, int64_t y, int64_t x) {
@@ -102,7 +144,7 @@ static bool forward_pixels(const sx_call *call) {
   return run_pixels(call, &p, call->node->ints[1] > 0);
 }
 
-bool SX_AT_LEVEL(sx_fast_conv)(const sx_call *call) {
+static bool convolve(const sx_call *call) {
   const sx_operand *w = &call->inputs[1], *out = &call->out;
   geometry g = {call->node->ints[0], call->node->ints[1], &call->inputs[0], out, w};
   sx_gemm gemm = {
@@ -134,7 +176,7 @@ static bool weight_channels(const sx_call *call) {
   return true;
 }
 
-bool SX_AT_LEVEL(sx_fast_conv_weight)(const sx_call *call) {
+static bool convolve_weight(const sx_call *call) {
   const sx_operand *dy = &call->inputs[0], *out = &call->out;
   geometry g = {call->node->ints[0], call->node->ints[1], &call->inputs[1], dy, out};
   sx_gemm gemm = {
@@ -288,7 +330,7 @@ static void repair_zeros(void *context, int64_t begin, int64_t end, int thread) 
   }
 }
 
-bool SX_AT_LEVEL(sx_fast_conv_data)(const sx_call *call) {
+static bool convolve_data(const sx_call *call) {
   const sx_operand *w = &call->inputs[1], *out = &call->out;
   int64_t stride = call->node->ints[0], padding = call->node->ints[1];
   int64_t rows = w->dims[1], columns = w->dims[2];
@@ -313,4 +355,19 @@ bool SX_AT_LEVEL(sx_fast_conv_data)(const sx_call *call) {
   if (stride > 1) sx_pool_run(call->pool, n_out, ZEROS_GRAIN, repair_zeros, &job);
   SX_AT_LEVEL(sx_product_end)(call);
   return true;
+}
+
+bool SX_AT_LEVEL(sx_fast_conv)(const sx_call *call) {
+  widened wide;
+  return convolve(widen(call, &wide));
+}
+
+bool SX_AT_LEVEL(sx_fast_conv_weight)(const sx_call *call) {
+  widened wide;
+  return convolve_weight(widen(call, &wide));
+}
+
+bool SX_AT_LEVEL(sx_fast_conv_data)(const sx_call *call) {
+  widened wide;
+  return convolve_data(widen(call, &wide));
 }

@@ -29,8 +29,12 @@ static int64_t convolution_bytes(const sx_graph *graph, const sx_node *node, int
                                                 : n_threads * sx_conv_weight_bytes(node->dims);
   if (node->op == SX_OP_CONV && sx_conv_has_lines(node->dims, w))
     packed += n_threads * sx_conv_strip_floats(node->dims, w, node->ints[0]) * 4;
-  int64_t product = product_bytes(node, n_threads);
-  return product > wide_bytes(node) + packed ? product : wide_bytes(node) + packed;
+  int64_t product = product_bytes(node, n_threads), wide = 0;
+  for (uint32_t i = 0; i < node->n_inputs; i++) {
+    const sx_node *input = sx_node_at(graph, node->inputs[i]);
+    if (input->dtype != SX_F32) wide += sx_conv_wide_bytes(sx_node_elements(input));
+  }
+  return wide + (product > wide_bytes(node) + packed ? product : wide_bytes(node) + packed);
 }
 
 /* Results of the chunks of one line, or the table of a strip of columns. */

@@ -240,6 +240,12 @@ static void short_floats(void **state) {
   (void)state;
   check(usual, 4, SX_BF16, VALUES_UNIT);
   check(usual, 4, SX_F16, VALUES_UNIT);
+  check(windows, 3, SX_BF16, VALUES_UNIT);
+  check(windows + 8, 1, SX_BF16, VALUES_UNIT); /* large enough for several threads to widen it */
+  check(usual + 1, 1, SX_F16, VALUES_NOT_FINITE);
+  gap = 3;
+  check(usual, 2, SX_BF16, VALUES_UNIT);
+  gap = 0;
 }
 
 int main(void) {
