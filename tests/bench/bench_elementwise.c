@@ -69,6 +69,19 @@ static work works[] = {
               "%16 = add %15 %7 : f32 [4194304]\n%17 = div %10 %16 : f32 [4194304]\n"
               "%18 = mul %17 %7 : f32 [4194304]\n%19 = sub %0 %18 : f32 [4194304]\n"
               "output \"p\" %19\noutput \"m\" %10\noutput \"v\" %14\n"},
+    {.name = "adam-corrected", /* with the division of both moments, as a step has it */
+     .graph = "%0 = param {path \"p\"} : f32 [4194304]\n%1 = input {name \"g\"} : f32 [4194304]\n"
+              "%2 = state {path \"m\"} : f32 [4194304]\n%3 = state {path \"v\"} : f32 [4194304]\n"
+              "%4 = const {value 0.9} : f32 [4194304]\n%5 = const {value 0.1} : f32 [4194304]\n"
+              "%6 = const {value 0.999} : f32 [4194304]\n%7 = const {value 0.001} : f32 [4194304]\n"
+              "%8 = mul %2 %4 : f32 [4194304]\n%9 = mul %1 %5 : f32 [4194304]\n"
+              "%10 = add %8 %9 : f32 [4194304]\n%11 = mul %1 %1 : f32 [4194304]\n"
+              "%12 = mul %3 %6 : f32 [4194304]\n%13 = mul %11 %7 : f32 [4194304]\n"
+              "%14 = add %12 %13 : f32 [4194304]\n%15 = div %10 %5 : f32 [4194304]\n"
+              "%16 = div %14 %7 : f32 [4194304]\n%17 = sqrt %16 : f32 [4194304]\n"
+              "%18 = add %17 %7 : f32 [4194304]\n%19 = div %15 %18 : f32 [4194304]\n"
+              "%20 = mul %7 %19 : f32 [4194304]\n%21 = sub %0 %20 : f32 [4194304]\n"
+              "output \"p\" %21\noutput \"m\" %10\noutput \"v\" %14\n"},
     {.name = "mixed", /* bf16 to f32 and back */
      .graph = "%0 = param {path \"x\"} : bf16 [16777216]\n%1 = param {path \"y\"} : bf16 [16777216]\n"
               "%2 = cast %0 : f32 [16777216]\n%3 = cast %1 : f32 [16777216]\n%4 = mul %2 %3 : f32 [16777216]\n"
