@@ -15,7 +15,7 @@ enum {
   SX_GEMM_COLUMNS = 2048, /* largest block of columns of any level */
   SX_GEMM_PANEL = 32,     /* widest panel of any level */
   SX_GEMM_WIDEST = 64,    /* widest panel that sx_gemm_transpose makes */
-  SX_GEMM_SMALL = 1 << 17 /* multiplications (some 2 us) that are not worth waking threads, which takes 2 to 16 us */
+  SX_GEMM_SMALL = 1 << 18 /* multiplications (some 5 us) that are not worth waking threads, which takes 2 to 16 us */
 };
 
 /* One axis of a walk: its length, what a step adds to the offset and to the place in the image. */

@@ -92,7 +92,34 @@ bool SX_AT_LEVEL(sx_gemm_is_rows)(const sx_gemm_plain *p) {
   return p->b_column == 1 && p->c_column == 1 && (p->m <= MOST_ROWS || p->k <= FEW_DEPTHS);
 }
 
+/* One element of the contracted index: all that takes time is storing, row after row. */
+static void run_outer(const sx_gemm_plain *p, const sx_gemm_part *part) {
+  enum { STEP = 4 * SX_LANES };
+  const float *b = (const float *)part->b + part->first_column;
+  int64_t n = part->end_column - part->first_column;
+  for (int64_t row = part->first_row; row < part->end_row; row++) {
+    sx_floats factor = sx_floats_spread(((const float *)part->a)[row * p->a_row]);
+    float *c = part->c + row * p->c_row + part->first_column;
+    int64_t j = 0;
+    for (; j + STEP <= n; j += STEP) SX_UNROLL for (int64_t v = j; v < j + STEP; v += SX_LANES) {
+        sx_floats sum = {0};
+        sx_floats_fma(&sum, factor, sx_floats_load(b + v));
+        sx_floats_store(c + v, sum);
+      }
+    for (; j < n; j += SX_LANES) {
+      sx_lanes some = sx_lanes_first(sx_min_i64(SX_LANES, n - j));
+      sx_floats sum = {0};
+      sx_floats_fma(&sum, factor, sx_lanes_load(some, b + j));
+      sx_lanes_store(some, c + j, sum);
+    }
+  }
+}
+
 void SX_AT_LEVEL(sx_gemm_run_rows)(const sx_gemm_plain *p, const sx_gemm_part *part) {
+  if (p->k == 1 && !part->adds) {
+    run_outer(p, part);
+    return;
+  }
   float buffer[MOST_ROWS * CHUNK];
   for (int64_t column = part->first_column; column < part->end_column; column += CHUNK)
     for (int64_t row = part->first_row, rows; row < part->end_row; row += rows) {
