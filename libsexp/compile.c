@@ -56,7 +56,7 @@ static bool is_engines(const compiler *c, const sx_unit *unit) {
 static void plan_unit(compiler *c, sx_unit *unit) {
   bool optimize = c->options->optimize, engines = optimize && is_engines(c, unit);
   sx_plan_options options = {.fuse = optimize, .reuse = optimize, .wait = optimize, .layout = engines};
-  options.columns = options.join = engines;
+  options.columns = options.join = options.tiles = engines;
   if (engines) options.attention = SX_ATTENTION_FASTER;
   const sx_graph *graph = engines ? sx_pass_part(unit->graph, &c->program->diags) : unit->graph;
   if (engines && c->compiled->recompute > 0)

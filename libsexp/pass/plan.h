@@ -87,8 +87,10 @@ typedef struct sx_plan_options {
   /* Pieces of concatenations may be written where they are joined (join.c): who executes writes groups and products by
    * their views. */
   bool join;
-  bool wait;                  /* groups may wait for the group that reads them (wait.c) */
-  bool columns;               /* what only a sum of columns reads may be left unstored: see the plan */
+  bool wait;    /* groups may wait for the group that reads them (wait.c) */
+  bool columns; /* what only a sum of columns reads may be left unstored: see the plan */
+  bool tiles; /* who executes walks tiles of rows, once a phase: what a phase leaves for another goes through the cache,
+                 which recomputation weighs */
   sx_attention_use attention; /* only with `fuse` */
 } sx_plan_options;
 

@@ -73,6 +73,8 @@ void sx_plan_join(sx_planning *planning);
 /* Puts the nodes of a group with rows in the order in which they are evaluated. A group all of whose nodes turn out
  * to be of one size, without reductions, has no rows. */
 void sx_plan_rows(const sx_graph *graph, sx_task *task, sx_arena *arena);
+/* Per node of the task, whose nodes come after what they read of it: in which walk over the row it is evaluated. */
+void sx_row_phases(const sx_graph *graph, const sx_task *task, uint32_t *phases);
 /* Whether the element operation can be evaluated in registers, on f32 and bools, `from` being the dtype of its
  * input 0 (WHERE: 1). */
 bool sx_chain_can(sx_op op, sx_dtype from, sx_dtype to);

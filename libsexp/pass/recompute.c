@@ -30,12 +30,15 @@ typedef struct choice {
   sx_id seen; /* as it is read: an ELEMENT node, or whatever an ELEMENT node reads that is not computed again */
   sx_id root;
   double reading, computing; /* `never`: it cannot be */
+  uint32_t phase;            /* of a node of the group that reads it */
+  bool crosses;              /* others read it in other phases */
 } choice;
 
 typedef struct recomputing {
   const sx_graph *graph;
   const sx_plan *plan;
   double budget;
+  bool tiles;    /* of the options */
   bool may_keep; /* values may live longer than they do, or be stored that are not */
   sx_lives *lives;
   sx_chain *chains;  /* per task */
@@ -102,12 +105,17 @@ static double computing_cost(const recomputing *r, sx_id id) {
   return sx_op_flops(at(r, id)->op) * (double)sx_node_elements(at(r, id));
 }
 
+/* What goes from one phase to another is written and read in the cache: half of what memory costs. */
+static double crossing_cost(const recomputing *r, const choice *one) {
+  return one->crosses ? r->budget * (double)sx_value_bytes(r->graph, one->seen) : 0;
+}
+
 static uint32_t add_choice(recomputing *r, sx_id seen, bool can_compute) {
   uint32_t known = r->choice_of[seen];
   if (known < r->n_choices && r->choices[known].seen == seen) return known;
   if (r->n_choices == CHOICES_MOST) return UINT32_MAX;
   sx_id root = sx_lives_root(r->plan, seen);
-  choice one = {seen, root, reading_cost(r, seen, root, false), never};
+  choice one = {.seen = seen, .root = root, .reading = reading_cost(r, seen, root, false), .computing = never};
   if (can_compute && one.reading > 0) one.computing = computing_cost(r, seen);
   r->choice_of[seen] = r->n_choices;
   r->choices[r->n_choices] = one;
@@ -153,7 +161,9 @@ static void solve(recomputing *r, uint32_t first, uint32_t n) {
   for (uint32_t i = 0; i < r->n_needed; i++) {
     choice *one = &r->choices[i];
     one->reading = reading_cost(r, one->seen, one->root, true);
-    one->computing = i >= first && i - first < n && one->reading > 0 ? computing_cost(r, one->seen) : never;
+    one->computing = never;
+    if (i >= first && i - first < n && one->reading > 0)
+      one->computing = computing_cost(r, one->seen) + crossing_cost(r, one);
   }
   for (uint32_t i = 0; i < r->n_choices; i++) add_operands(r, i, &n_computable);
   sx_cut_begin(&r->cut, SX_CUT_FIRST + 2 * r->n_choices);
@@ -287,8 +297,21 @@ static bool is_candidate(const recomputing *r, sx_id reader, sx_id id) {
   return computed && r->lives->task_of[id] != r->task + 1;
 }
 
+static void need(recomputing *r, sx_id id, uint32_t phase) {
+  uint32_t before = r->n_choices, number = add_choice(r, id, false);
+  if (number == UINT32_MAX) {
+    r->at_hand[id] = r->task + 1;
+    return;
+  }
+  choice *one = &r->choices[number];
+  if (r->n_choices > before) one->phase = phase;
+  one->crosses = one->crosses || one->phase != phase;
+}
+
 /* What the group reads otherwise than element by element it reads whatever is computed again. */
 static void look_at_reads(recomputing *r, const sx_task *task) {
+  uint32_t phases[SX_GROUP_NODES] = {0};
+  if (r->tiles && task->row) sx_row_phases(r->graph, task, phases);
   for (int pass = 0; pass < 2; pass++) {
     for (uint32_t i = 0; i < task->n_nodes; i++) {
       const sx_node *node = at(r, task->nodes[i]);
@@ -296,8 +319,7 @@ static void look_at_reads(recomputing *r, const sx_task *task) {
         sx_id id = sx_unshaped(r->graph, node->inputs[k]), root = sx_lives_root(r->plan, node->inputs[k]);
         bool candidate = is_candidate(r, task->nodes[i], id);
         if (pass == 0 && !candidate) r->at_hand[root] = r->task + 1;
-        if (pass == 0 || !candidate || r->at_hand[root] == r->task + 1) continue;
-        if (add_choice(r, id, false) == UINT32_MAX) r->at_hand[root] = r->task + 1;
+        if (pass == 1 && candidate && r->at_hand[root] != r->task + 1) need(r, id, phases[i]);
       }
     }
   }
@@ -323,9 +345,11 @@ static void find_overwritten(recomputing *r) {
   }
 }
 
-static sx_recomputed recompute(const sx_plan *plan, double budget, bool may_keep, sx_arena *arena) {
+static sx_recomputed recompute(const sx_plan *plan, const sx_plan_options *options, double budget, bool may_keep,
+                               sx_arena *arena) {
   const sx_graph *graph = plan->graph;
   recomputing r = {.graph = graph, .plan = plan, .budget = budget, .may_keep = may_keep, .cut.arena = arena};
+  r.tiles = options->tiles;
   r.lives = sx_lives_make(plan, arena);
   r.chains = SX_NEW_N(arena, sx_chain, plan->tasks.n);
   r.overwritten = SX_NEW_N(arena, bool, plan->buffers.n);
@@ -342,13 +366,13 @@ static sx_recomputed recompute(const sx_plan *plan, double budget, bool may_keep
 
 sx_recomputed sx_recompute(const sx_graph *graph, const sx_plan_options *options, double budget, sx_arena *arena) {
   if (!(budget > 0)) return (sx_recomputed){graph, NULL, 0};
-  return recompute(sx_plan_make(graph, options, arena), budget, true, arena);
+  return recompute(sx_plan_make(graph, options, arena), options, budget, true, arena);
 }
 
 sx_plan *sx_plan_recompute(const sx_graph *graph, const sx_plan_options *options, double budget, sx_arena *arena) {
   sx_plan *plan = sx_plan_make(graph, options, arena);
   for (int keeps = 1; keeps >= 0 && budget > 0; keeps--) {
-    sx_recomputed recomputed = recompute(plan, budget, keeps, arena);
+    sx_recomputed recomputed = recompute(plan, options, budget, keeps, arena);
     if (!recomputed.n_again) continue;
     sx_plan_options with = *options;
     with.again = recomputed.again;

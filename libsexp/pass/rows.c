@@ -69,23 +69,29 @@ static bool comes_before(const placed *a, const placed *b) {
   return a->node < b->node;
 }
 
-static uint32_t phase_of(const sx_graph *graph, const placed *nodes, uint32_t n, const sx_node *node) {
+static uint32_t phase_of(const sx_graph *graph, const sx_task *task, const uint32_t *phases, uint32_t n) {
+  const sx_node *node = sx_node_at(graph, task->nodes[n]);
   uint32_t phase = 0;
   for (uint32_t k = 0; k < node->n_inputs; k++) {
     sx_id input = node->inputs[k];
     while (sx_node_at(graph, input)->op == SX_OP_RESHAPE || sx_is_stretch(graph, input))
       input = sx_node_at(graph, input)->inputs[0];
     for (uint32_t i = 0; i < n; i++) {
-      if (nodes[i].node != input) continue;
-      uint32_t ready = nodes[i].phase + (sx_reduced_row(graph, input) != 0);
+      if (task->nodes[i] != input) continue;
+      uint32_t ready = phases[i] + (sx_reduced_row(graph, input) != 0);
       if (ready > phase) phase = ready;
     }
   }
   return phase;
 }
 
+void sx_row_phases(const sx_graph *graph, const sx_task *task, uint32_t *phases) {
+  for (uint32_t i = 0; i < task->n_nodes; i++) phases[i] = phase_of(graph, task, phases, i);
+}
+
 void sx_plan_rows(const sx_graph *graph, sx_task *task, sx_arena *arena) {
   placed *nodes = SX_NEW_N(arena, placed, task->n_nodes);
+  uint32_t *phases = SX_NEW_N(arena, uint32_t, task->n_nodes);
   int64_t least = INT64_MAX, most = 0;
   bool reduces = false;
   for (uint32_t i = 0; i < task->n_nodes; i++) {
@@ -98,10 +104,11 @@ void sx_plan_rows(const sx_graph *graph, sx_task *task, sx_arena *arena) {
   }
   if (!reduces && least == most) task->row = 0;
   if (!task->row) return;
+  sx_row_phases(graph, task, phases);
   for (uint32_t i = 0; i < task->n_nodes; i++) {
     const sx_node *node = sx_node_at(graph, task->nodes[i]);
     bool wide = sx_reduced_row(graph, task->nodes[i]) != 0 || sx_node_elements(node) == most;
-    nodes[i] = (placed){task->nodes[i], phase_of(graph, nodes, i, node), wide, task->stored[i]};
+    nodes[i] = (placed){task->nodes[i], phases[i], wide, task->stored[i]};
   }
   for (uint32_t i = 1; i < task->n_nodes; i++) {
     placed one = nodes[i];

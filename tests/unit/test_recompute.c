@@ -20,6 +20,7 @@ static const sx_plan_options engines = {.fuse = true,
                                         .join = true,
                                         .wait = true,
                                         .columns = true,
+                                        .tiles = true,
                                         .attention = SX_ATTENTION_ALWAYS};
 static const double budgets[] = {0, 9, 10.99, 40, 1000, 1e9};
 enum { N_BUDGETS = sizeof budgets / sizeof *budgets };
