@@ -14,10 +14,6 @@ sx_id sx_lives_root(const sx_plan *plan, sx_id id) {
   return id;
 }
 
-bool sx_lives_in_place(const sx_plan *plan, sx_id reader, sx_id seen) {
-  return sx_is_elementwise(plan->graph, reader) && sx_unshaped(plan->graph, seen) == sx_lives_root(plan, seen);
-}
-
 /* ---- room ------------------------------------------------------------------------------------------- */
 
 static int64_t lower(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -44,15 +40,12 @@ bool sx_lives_give(sx_lives *lives, uint32_t from, uint32_t to, int64_t n_bytes)
 
 /* ---- who reads what --------------------------------------------------------------------------------- */
 
-static void read_value(sx_lives *l, uint32_t t, sx_id reader, sx_id seen, uint32_t *met) {
+static void read_value(sx_lives *l, uint32_t t, sx_id seen, uint32_t *met) {
   sx_id root = sx_lives_root(l->plan, seen);
   sx_value *value = &l->values[root];
-  if (!value->stored || value->first == t) return;
-  bool in_place = l->plan->tasks.items[t].kind == SX_TASK_ELEMENT && sx_lives_in_place(l->plan, reader, seen);
-  if (in_place && met[root] == t + 1) return;
+  if (!value->stored || value->first == t || met[root] == t + 1) return;
   met[root] = t + 1;
-  value->readers += in_place ? 1 : 2;
-  if (value->last == t) return;
+  value->readers++;
   value->before = value->last;
   value->last = t;
 }
@@ -60,12 +53,12 @@ static void read_value(sx_lives *l, uint32_t t, sx_id reader, sx_id seen, uint32
 static void read_operands(sx_lives *l, uint32_t t, uint32_t *met) {
   const sx_task *task = &l->plan->tasks.items[t];
   if (task->kind == SX_TASK_COPY) {
-    read_value(l, t, task->nodes[0], task->nodes[1], met);
+    read_value(l, t, task->nodes[1], met);
     return;
   }
   for (uint32_t i = 0; i < task->n_nodes; i++) {
     const sx_node *node = sx_node_at(l->plan->graph, task->nodes[i]);
-    for (uint32_t k = 0; k < node->n_inputs; k++) read_value(l, t, task->nodes[i], node->inputs[k], met);
+    for (uint32_t k = 0; k < node->n_inputs; k++) read_value(l, t, node->inputs[k], met);
   }
 }
 
@@ -84,15 +77,17 @@ static void find_values(sx_lives *l) {
   }
   for (sx_id id = 0; id < l->plan->graph->nodes.n; id++) {
     const sx_buffer *buffer = buffer_of(l->plan, id);
+    l->values[id].heir = SX_NO_NODE;
     if (!buffer || sx_lives_root(l->plan, id) != id) continue;
     if (buffer->kind != SX_BUFFER_TEMPORARY && buffer->kind != SX_BUFFER_OUTPUT) continue;
-    l->values[id] = (sx_value){.stored = true, .first = buffer->first, .last = buffer->first, .before = buffer->first};
+    l->values[id].stored = true;
+    l->values[id].first = l->values[id].last = l->values[id].before = buffer->first;
   }
 }
 
 /* ---- what each task holds --------------------------------------------------------------------------- */
 
-/* Marks the input of the task in whose place the buffer lies. */
+/* Whether the buffer lies in the place of an input of the task that writes it, which then knows. */
 static bool takes_place(sx_lives *l, const sx_task *task, const sx_buffer *buffer) {
   for (uint32_t i = 0; i < task->n_nodes && task->kind == SX_TASK_ELEMENT; i++) {
     const sx_node *node = sx_node_at(l->plan->graph, task->nodes[i]);
@@ -100,7 +95,7 @@ static bool takes_place(sx_lives *l, const sx_task *task, const sx_buffer *buffe
       const sx_buffer *input = buffer_of(l->plan, node->inputs[k]);
       if (!input || input->kind != SX_BUFFER_TEMPORARY || input == buffer || input->last != buffer->first) continue;
       if (input->offset != buffer->offset || input->first == buffer->first) continue;
-      l->values[sx_lives_root(l->plan, node->inputs[k])].outlasted = true;
+      l->values[sx_lives_root(l->plan, node->inputs[k])].heir = buffer->node;
       return true;
     }
   }
@@ -134,12 +129,7 @@ sx_lives *sx_lives_make(const sx_plan *plan, sx_arena *arena) {
   l->given = SX_NEW_N(arena, int64_t, 4 * (size_t)l->n_leaves);
   find_values(l);
   for (size_t i = 0; i < plan->graph->outputs.n; i++)
-    l->values[sx_lives_root(plan, plan->graph->outputs.items[i].node)].readers += 2;
-  for (sx_id id = 0; id < n; id++) {
-    const sx_node *node = sx_node_at(plan->graph, id); /* with a task of its own or without */
-    for (uint32_t k = 0; node->op == SX_OP_CONCAT && k < node->n_inputs; k++)
-      l->values[sx_lives_root(plan, node->inputs[k])].readers += 2;
-  }
+    l->values[sx_lives_root(plan, plan->graph->outputs.items[i].node)].readers++;
   uint32_t *met = SX_NEW_N(arena, uint32_t, n);
   for (uint32_t t = 0; t < plan->tasks.n; t++) read_operands(l, t, met);
   find_room(l, arena);

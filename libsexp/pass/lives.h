@@ -6,11 +6,11 @@
 #include "plan.h"
 
 typedef struct sx_value {
-  bool stored;      /* in a buffer of the block, or an output */
-  bool outlasted;   /* what its last reader writes takes its place */
-  uint32_t readers; /* element groups that read it, element by element; 2 more for each task that reads it otherwise */
-  uint32_t first, last; /* tasks: that writes it, and the last that reads it */
+  bool stored;          /* in a buffer of the block, or an output */
+  uint32_t readers;     /* tasks that read it, and one more for each output */
+  uint32_t first, last; /* tasks: from which on it takes memory, and the last that reads it */
   uint32_t before;      /* the last one that reads it before that; first: there is none */
+  sx_id heir;           /* what its last reader writes in its place; SX_NO_NODE: nothing */
 } sx_value;
 
 typedef struct sx_lives {
@@ -25,10 +25,7 @@ typedef struct sx_lives {
 sx_lives *sx_lives_make(const sx_plan *plan, sx_arena *arena);
 /* The node whose buffer the value is seen in. */
 sx_id sx_lives_root(const sx_plan *plan, sx_id id);
-/* Whether the task takes from what it reads of the value each element where it is. */
-bool sx_lives_in_place(const sx_plan *plan, sx_id reader, sx_id seen);
-/* Gives tasks from to to, none if from > to, so many bytes more; negative: takes. Whether no task has less than none.
- */
+/* Gives tasks from to to, none if from > to, so many bytes more; negative: takes. Whether none has less than 0. */
 bool sx_lives_give(sx_lives *lives, uint32_t from, uint32_t to, int64_t n_bytes);
 
 static inline bool sx_is_elementwise(const sx_graph *graph, sx_id id) {

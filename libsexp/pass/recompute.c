@@ -76,10 +76,11 @@ static bool is_free(const recomputing *r, sx_id seen, sx_id root) {
   return r->at_hand[root] == r->task + 1 || sx_chain_has(&r->chains[r->task], seen);
 }
 
-/* As it lies, or each element of it several times. */
+/* As it lies in a buffer of its own, or each element of that several times. */
 static bool is_seen_straight(const recomputing *r, sx_id seen, sx_id root) {
   const sx_node *node = at(r, root);
-  if (buffer_of(r, root) && !sx_view_is_contiguous(&r->plan->views[root], node)) return false;
+  const sx_buffer *buffer = buffer_of(r, root);
+  if (buffer && (buffer->node != root || !sx_view_is_contiguous(&r->plan->views[root], node))) return false;
   return sx_node_elements(at(r, seen)) > sx_node_elements(node) || sx_unshaped(r->graph, seen) == root;
 }
 
@@ -220,6 +221,17 @@ static bool make_chain(const recomputing *r, sx_chain *chain) {
   return any && task->n_nodes + chain->n <= SX_GROUP_NODES;
 }
 
+/* Whether the choice, which is needed, will be read by nobody. */
+static bool is_dropped(const recomputing *r, uint32_t number) {
+  return is_computed(r, number) && r->lives->values[r->choices[number].root].readers == 1;
+}
+
+static bool has_heir(const recomputing *r, const sx_value *value) {
+  if (value->heir == SX_NO_NODE || !r->lives->values[value->heir].stored) return false;
+  uint32_t number = r->choice_of[value->heir];
+  return number >= r->n_needed || r->choices[number].seen != value->heir || !is_dropped(r, number);
+}
+
 /* Gives back what is not kept any more and takes what is kept instead, or with sign -1 undoes that. Whether there is
  * room. */
 static bool move_memory(const recomputing *r, int sign) {
@@ -232,12 +244,12 @@ static bool move_memory(const recomputing *r, int sign) {
     int64_t n_bytes = sign * sx_aligned(sx_value_bytes(r->graph, root));
     if (buffer && buffer->kind != SX_BUFFER_TEMPORARY) continue;
     if (i < r->n_needed && is_computed(r, i) && value->last == r->task)
-      fits = sx_lives_give(lives, value->readers == 1 ? value->first : value->before + 1, r->task, n_bytes);
+      fits = sx_lives_give(lives, is_dropped(r, i) ? value->first : value->before + 1, r->task, n_bytes);
     if (!is_read(r, i)) continue;
     if (!value->stored)
       fits = sx_lives_give(lives, value->first, r->task, -n_bytes);
     else if (value->last < r->task)
-      fits = sx_lives_give(lives, value->last + !value->outlasted, r->task, -n_bytes);
+      fits = sx_lives_give(lives, value->last + !has_heir(r, value), r->task, -n_bytes);
   }
   return fits;
 }
@@ -257,7 +269,7 @@ static void keep(sx_value *value, uint32_t task) {
   if (value->last >= task) return;
   value->before = value->last;
   value->last = task;
-  value->outlasted = false;
+  value->heir = SX_NO_NODE;
 }
 
 static void take(recomputing *r, const sx_chain *chain) {

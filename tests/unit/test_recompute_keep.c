@@ -36,9 +36,8 @@ static size_t n_again_of(const char *text, double budget) { return n_again_with(
 
 #define PRODUCT(id, a, b) "%" #id " = einsum %" #a " %" #b " {labels \"ij,jk->ik\"} : f32 [64 64]\n"
 #define VALUE(id, rest) "%" #id " = " rest " : f32 [64 64]\n"
-#define HEAD                                                                                          \
-  "graph \"loss\"\n%0 = input {name \"field/x\"} : f32 [64 64]\n%1 = param {path \"b\"} : f32 [64]\n" \
-  "%2 = broadcast %1 : f32 [64 64]\n" PRODUCT(3, 0, 0)
+#define GIVEN "graph \"loss\"\n%0 = input {name \"field/x\"} : f32 [64 64]\n"
+#define HEAD GIVEN "%1 = param {path \"b\"} : f32 [64]\n" VALUE(2, "broadcast %1") PRODUCT(3, 0, 0)
 
 /* As a gated activation: x = %4, t = %5, and 1 + t, x (1 + t), 1 - t t from them. */
 #define GATED                                                                                                      \
@@ -105,6 +104,14 @@ static void phases_are_weighed(void **state) {
 
 /* ---- what there is room for ----------------------------------------------------------------------------- */
 
+/* Holds more than all else, at another time. */
+#define LARGE(x, y, z)                            \
+  "%" #x                                          \
+  " = input {name \"field/z\"} : f32 [256 256]\n" \
+  "%" #y " = einsum %" #x " %" #x                 \
+  " {labels \"ij,jk->ik\"} : f32 [256 256]\n"     \
+  "%" #z " = einsum %" #y " %" #x " {labels \"ij,jk->ik\"} : f32 [256 256]\noutput \"z\" %" #z "\n"
+
 /* %6 and %7 are computed from three products that nothing else reads later: 12 bytes for 16, but kept in place of 8. */
 #define CROSSED                                                                                            \
   HEAD PRODUCT(4, 0, 3) PRODUCT(5, 3, 2) VALUE(6, "add %3 %4") VALUE(7, "mul %4 %5") VALUE(8, "add %6 %7") \
@@ -114,12 +121,34 @@ static void phases_are_weighed(void **state) {
 static void what_is_kept_needs_room(void **state) {
   (void)state;
   assert_int_equal(n_again_of(CROSSED "output \"y\" %12\n", 1e9), 0);
-  assert_int_equal(n_again_of(CROSSED "%13 = input {name \"field/z\"} : f32 [256 256]\n"
-                                      "%14 = einsum %13 %13 {labels \"ij,jk->ik\"} : f32 [256 256]\n"
-                                      "%15 = einsum %14 %13 {labels \"ij,jk->ik\"} : f32 [256 256]\n"
-                                      "output \"y\" %12\noutput \"z\" %15\n",
+  assert_int_equal(n_again_of(CROSSED LARGE(13, 14, 15) "output \"y\" %12\n", 1e9), 2);
+  /* What is refused takes no room from those that come later. */
+  assert_int_equal(n_again_of(CROSSED VALUE(13, "exp %12") VALUE(14, "neg %13") PRODUCT(15, 14, 14)
+                                  VALUE(16, "add %15 %13") "output \"y\" %16\n",
                               1e9),
-                   2);
+                   1);
+}
+
+/* %3 of 1 byte an element would do for %4 of 4, which a product reads before; but while it does there is no room. */
+#define CONDITION                                                                                               \
+  GIVEN PRODUCT(1, 0, 0)                                                                                        \
+      VALUE(2, "const {value 0}") "%3 = lt %1 %2 : bool [64 64]\n%4 = cast %3 : f32 [64 64]\n" PRODUCT(5, 4, 4) \
+          VALUE(6, "add %5 %4")
+
+static void what_was_read_before_gives_no_room(void **state) {
+  (void)state;
+  assert_int_equal(n_again_of(CONDITION "output \"y\" %6\n", 1e9), 0);
+  assert_int_equal(n_again_of(CONDITION LARGE(7, 8, 9) "output \"y\" %6\n", 1e9), 1);
+}
+
+/* %2 lies in the place of %1. If %1 is kept, %2 is not, and the task that would write it holds no more; it is where the
+ * plan holds most. */
+static void a_place_is_left_as_it_was(void **state) {
+  (void)state;
+  static const char text[] = GIVEN PRODUCT(1, 0, 0) VALUE(2, "exp %1")
+      VALUE(3, "neg %2") "%4 = einsum %3 %3 {labels \"ij,ij->i\"} : f32 [64]\n%5 = reshape %4 : f32 [64 1]\n" VALUE(
+          6, "broadcast %5") VALUE(7, "add %2 %6") "output \"y\" %7\n";
+  assert_int_equal(n_again_of(text, 1e9), 1);
 }
 
 /* ---- lives ---------------------------------------------------------------------------------------------- */
@@ -151,6 +180,8 @@ int main(void) {
       cmocka_unit_test(a_value_of_each_row_is_kept),
       cmocka_unit_test(phases_are_weighed),
       cmocka_unit_test(what_is_kept_needs_room),
+      cmocka_unit_test(what_was_read_before_gives_no_room),
+      cmocka_unit_test(a_place_is_left_as_it_was),
       cmocka_unit_test(room_is_counted_as_the_plan_does),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
