@@ -11,13 +11,15 @@ typedef struct sx_recomputed {
   size_t n_again;
 } sx_recomputed;
 
-/* Clones ELEMENT nodes for groups of the graph's plan that read them from memory, alone or with what they are computed
- * from, where their arithmetic (sx_op_flops) is below budget times the bytes that are then not read and written. Only
- * what is alive at the reader anyway is read in its place. Budget: f32 operations a byte; 0 gives the graph as it is.
+/* Clones ELEMENT nodes for groups of the graph's plan that read them from memory, with what they are computed from down
+ * to values that are read in their place, so that operations (sx_op_flops), and budget times the bytes read, and written
+ * for that, are least. What is read in their place may live longer than it did, or be written though it was not, where
+ * the plan's peak has room for it. Budget: f32 operations a byte; 0 gives the graph as it is.
  * Repeats: a function of graph, options and budget. Bits do not change: each clone rounds as its original. */
 sx_recomputed sx_recompute(const sx_graph *graph, const sx_plan_options *options, double budget, sx_arena *arena);
 
-/* The plan of the recomputed graph, or of the graph itself where that has the smaller block. plan->graph says which. */
+/* The plan of the recomputed graph; where its block would be larger than without, of that in which nothing is kept that
+ * was not; where that is larger too, of the graph itself. plan->graph says which. */
 sx_plan *sx_plan_recompute(const sx_graph *graph, const sx_plan_options *options, double budget, sx_arena *arena);
 
 #endif
