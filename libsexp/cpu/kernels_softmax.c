@@ -150,7 +150,7 @@ SX_INLINE int64_t seen(const sx_softmax_tile *tile, int64_t row) {
 
 SX_INLINE int64_t whole_groups(int64_t n) { return (n + GROUP - 1) / GROUP * GROUP; }
 
-/* Whether a column that is not seen is 0: exp of less than -104 is. */
+/* Whether a column that is not seen is 0: exp of less than -104 is. `most` is -inf where no column is seen. */
 static bool hides(const sx_softmax_tile *tile, float most) { return tile->hidden - most < -104.0f; }
 
 static bool run_weights(const sx_softmax_tile *tile, float *sums) {
@@ -186,7 +186,7 @@ static bool run_gradients(const sx_softmax_tile *tile, const float *sums) {
 
 bool SX_AT_LEVEL(sx_softmax_run)(const sx_softmax_tile *tile) {
   float sums[SX_SOFTMAX_ROWS];
-  if (tile->n_seen < 1 || !run_weights(tile, sums)) return false;
+  if (!run_weights(tile, sums)) return false;
   if (tile->slopes && !run_gradients(tile, sums)) return false;
   for (int64_t i = 0; i < tile->n_rows; i++) {
     int64_t at = i * tile->pitch, n = whole_groups(seen(tile, i));

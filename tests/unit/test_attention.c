@@ -6,6 +6,7 @@
 
 #include "../../libsexp/cpu/canonical.h"
 #include "../../libsexp/cpu/executable.h"
+#include "../../libsexp/cpu/softmax.h"
 #include "../../libsexp/pass/attention.h"
 #include "../common/attention_graph.h"
 #include "../common/cmocka_all.h"
@@ -25,7 +26,15 @@ static size_t count_tasks(const sx_plan *plan, sx_task_kind kind) {
 
 /* ---- values ---------------------------------------------------------------------------------------- */
 
-typedef enum values { VALUES_PLAIN, VALUES_SPECIAL, VALUES_ZERO, VALUES_TINY, VALUES_HUGE, N_VALUES } values;
+typedef enum values {
+  VALUES_PLAIN,
+  VALUES_SPECIAL,
+  VALUES_ZERO,
+  VALUES_TINY,
+  VALUES_HUGE,
+  VALUES_SHARP,
+  N_VALUES
+} values;
 
 static float plain_value(random_source *random) { return (float)random_below(random, 2001) / 1000.0f - 1.0f; }
 
@@ -39,17 +48,20 @@ static float value_of(random_source *random, values kind) {
     case VALUES_TINY:
       return plain_value(random) * 1e-38f * (random_below(random, 2) ? 1.0f : 1e-6f);
     case VALUES_HUGE:
+    case VALUES_SHARP:
       return plain_value(random) * 1e19f;
     default:
       return plain_value(random);
   }
 }
 
-/* Of a mask: rows in which nothing is seen among them. Of what is large: v and g, whose product overflows here and
- * there. */
+/* Of a mask: rows in which nothing is seen among them. Of what is large: v and g, or q and k, whose product overflows
+ * here and there. */
 static void fill(const sx_buffer *buffer, values kind, uint64_t seed, void *data) {
   random_source random = {seed + (uint64_t)buffer->name[0] * 1000003};
-  if (kind == VALUES_HUGE && strcmp(buffer->name, "v") && strcmp(buffer->name, "g")) kind = VALUES_PLAIN;
+  char large[2][2] = {{kind == VALUES_SHARP ? 'q' : 'v'}, {kind == VALUES_SHARP ? 'k' : 'g'}};
+  bool chosen = !strcmp(buffer->name, large[0]) || !strcmp(buffer->name, large[1]);
+  if ((kind == VALUES_HUGE || kind == VALUES_SHARP) && !chosen) kind = VALUES_PLAIN;
   for (int64_t i = 0; buffer->dtype == SX_F32 && i < buffer->n_bytes / 4; i++)
     ((float *)data)[i] = value_of(&random, kind);
   for (int64_t i = 0; buffer->dtype == SX_BOOL && i < buffer->n_bytes; i++)
@@ -320,6 +332,103 @@ static void sums_that_are_zero_take_all_columns(void **state) {
              "output \"o\" %27\n");
 }
 
+/* ---- softmax --------------------------------------------------------------------------------------- */
+
+/* Causal attention and its gradients, with two more masks. */
+static const char causal[] =
+    "graph \"g\"\n%0 = input {name \"q\"} : f32 [8 64 4]\n%1 = input {name \"k\"} : f32 [8 64 4]\n"
+    "%2 = input {name \"v\"} : f32 [8 64 4]\n%3 = input {name \"g\"} : f32 [8 64 4]\n"
+    "%4 = einsum %0 %1 {labels \"bqd,bkd->bqk\"} : f32 [8 64 64]\n%5 = iota {axis 0} : i32 [64 64]\n"
+    "%6 = iota {axis 1} : i32 [64 64]\n%7 = ge %5 %6 : bool [64 64]\n%8 = broadcast %7 : bool [8 64 64]\n"
+    "%9 = gt %5 %6 : bool [64 64]\n%10 = broadcast %9 : bool [8 64 64]\n"
+    "%11 = input {name \"seen\"} : bool [8 64 64]\n%12 = and %8 %11 : bool [8 64 64]\n"
+    "%13 = const {value -inf} : f32 [8 64 64]\n%14 = where %8 %4 %13 : f32 [8 64 64]\n"
+    "%15 = reduce-max %14 {axes [2]} : f32 [8 64]\n%16 = reshape %15 : f32 [8 64 1]\n"
+    "%17 = broadcast %16 : f32 [8 64 64]\n%18 = sub %14 %17 : f32 [8 64 64]\n%19 = exp %18 : f32 [8 64 64]\n"
+    "%20 = sum %19 {axes [2]} : f32 [8 64]\n%21 = reshape %20 : f32 [8 64 1]\n"
+    "%22 = broadcast %21 : f32 [8 64 64]\n%23 = div %19 %22 : f32 [8 64 64]\n"
+    "%24 = einsum %3 %2 {labels \"bqd,bkd->bqk\"} : f32 [8 64 64]\n"
+    "%25 = einsum %23 %3 {labels \"bqk,bqd->bkd\"} : f32 [8 64 4]\n%26 = div %24 %22 : f32 [8 64 64]\n"
+    "%27 = div %23 %22 : f32 [8 64 64]\n%28 = neg %24 : f32 [8 64 64]\n%29 = mul %28 %27 : f32 [8 64 64]\n"
+    "%30 = sum %29 {axes [2]} : f32 [8 64]\n%31 = reshape %30 : f32 [8 64 1]\n"
+    "%32 = broadcast %31 : f32 [8 64 64]\n%33 = add %26 %32 : f32 [8 64 64]\n%34 = mul %33 %19 : f32 [8 64 64]\n"
+    "%35 = const {value 0} : f32 [8 64 64]\n%36 = where %8 %34 %35 : f32 [8 64 64]\n"
+    "%37 = einsum %36 %1 {labels \"bqk,bkd->bqd\"} : f32 [8 64 4]\n"
+    "%38 = einsum %0 %36 {labels \"bqd,bqk->bkd\"} : f32 [8 64 4]\n%39 = where %10 %35 %13 : f32 [8 64 64]\n"
+    "%40 = where %12 %35 %13 : f32 [8 64 64]\noutput \"strict\" %39\noutput \"both\" %40\n"
+    "output \"dv\" %25\noutput \"dq\" %37\noutput \"dk\" %38\n";
+
+typedef struct change {
+  const char *from, *to; /* in the text of the graph */
+  bool is_softmax;
+} change;
+
+static const change changes[] = {
+    {"graph", "graph", true},
+    {"mul %28 %27", "mul %27 %28", true},
+    {"add %26 %32", "add %32 %26", true},
+    {"mul %33 %19", "mul %19 %33", true},
+    {"value -inf", "value -200", true},
+    {"value -inf", "value -2", true}, /* but what is hidden is not 0 */
+    {"ge %5 %6", "gt %5 %6", true},   /* and nothing is seen in a row */
+    {"ge %5 %6", "le %6 %5", true},
+    {"ge %5 %6", "le %5 %6", false},
+    {"{value 0}", "{value -0}", false},
+    {"{value 0}", "{value 1}", false},
+    {"where %8 %4", "where %10 %4", false},
+    {"where %8 %34", "where %10 %34", false},
+    {"where %8 %4", "where %12 %4", false},
+    {"where %8", "where %12", false},
+    {"where %8", "where %10", true},
+    {"sub %14 %17", "sub %17 %14", false},
+    {"sub %14 %17", "sub %4 %17", false},
+    {"exp %18", "exp2 %18", false},
+    {"reduce-max %14", "reduce-min %14", false},
+    {"reduce-max %14", "reduce-max %4", false},
+    {"sum %19", "sum %18", false},
+    {"div %24 %22", "div %24 %17", false},
+    {"div %24 %22", "div %4 %22", false},
+    {"div %23 %22", "div %19 %22", false},
+    {"div %23 %22", "div %23 %17", false},
+    {"neg %24", "neg %4", false},
+    {"neg %24", "abs %24", false},
+    {"mul %33 %19", "mul %33 %23", false},
+    {"add %26 %32", "sub %26 %32", false},
+    {"einsum %0 %36", "einsum %0 %34", false},
+};
+
+/* The graph with all that is `from` as `to`. */
+static planned *planned_changed(const change *one) {
+  char text[sizeof causal + 64];
+  size_t n = 0, length = strlen(one->from);
+  for (const char *at = causal; *at;) {
+    bool is_here = !strncmp(at, one->from, length);
+    n +=
+        (size_t)snprintf(text + n, sizeof text - n, "%.*s", is_here ? (int)strlen(one->to) : 1, is_here ? one->to : at);
+    at += is_here ? length : 1;
+  }
+  return planned_text(text);
+}
+
+/* What only looks like a softmax is none, and whatever it is the bits are those of the composition. */
+static void softmax_is_found(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+    planned *p = planned_changed(&changes[i]);
+    const sx_plan *plan = plan_of(p, SX_ATTENTION_ALWAYS);
+    bool found = false;
+    for (size_t t = 0; t < plan->tasks.n; t++) {
+      sx_softmax softmax;
+      const sx_attention *attention = plan->tasks.items[t].attention;
+      if (plan->tasks.items[t].kind == SX_TASK_ATTENTION) found = found || sx_softmax_find(plan, attention, &softmax);
+    }
+    if (found != changes[i].is_softmax) fail_msg("%s is %s", changes[i].to, found ? "a softmax" : "none");
+    for (values kind = 0; kind < (found ? N_VALUES : 1); kind++)
+      check_values(p, &(attention_shape){8, 1, 64, 64, 4, MASK_CAUSAL, false, false, true, true, false}, kind, i);
+    planned_free(p);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bits_are_those_of_the_composition),
@@ -331,6 +440,7 @@ int main(void) {
       cmocka_unit_test(left_out_columns_have_sums_of_blocks_before),
       cmocka_unit_test(the_widest_mask_counts),
       cmocka_unit_test(sums_that_are_zero_take_all_columns),
+      cmocka_unit_test(softmax_is_found),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
