@@ -204,6 +204,7 @@ SX_INLINE void turned_group(const int rows, const int halves, const bool copied,
   int64_t n = t->depth, k = 0, b_column = t->b_column;
   clear(rows, halves, sums);
   for (; k + 4 <= n; k += 4, b += 4) {
+    if (t->fetch) sx_fetch_some(&t->fetch[SX_FETCH_COLUMNS], 2, 4); /* as many as the squares use up */
     SX_UNROLL for (int v = 0; v < halves; v++) turn(b + v * HALF * b_column, b_column, squares[v]);
     SX_UNROLL for (int j = 0; j < 4; j++) {
       turned_step(rows, halves, copied, j, sums, a, squares, copy);

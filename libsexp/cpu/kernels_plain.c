@@ -83,70 +83,109 @@ static void pack_tile_rows(const sx_gemm_plain *p, const float *a, int64_t rows,
   for (int64_t k = 0; k < depth; k++) sx_floats_store(out + k * rows, sx_lanes_load(some, a + k * p->a_depth));
 }
 
-/* What each panel fetches of the next tile's rows. Where rows lie side by side a line is shared
- * by two tiles; the end of the next one is what is not there yet. */
-static void plan_ahead(const part_state *s, sx_tile_call *t, const float *next, int64_t n_panels) {
+/* A tile of rows in a block of columns and of the contracted index. */
+typedef struct row_tile {
+  int64_t column, k, tile; /* where: column and k begin the block */
+  int64_t row, n_rows, n_columns, depth;
+  const float *a, *b;
+  bool packs; /* its rows */
+} row_tile;
+
+static void describe(const part_state *s, row_tile *t) {
+  const sx_gemm_plain *p = s->p;
+  t->row = s->part->first_row + tile_begin(s, t->tile);
+  t->n_rows = tile_begin(s, t->tile + 1) - tile_begin(s, t->tile);
+  t->n_columns = sx_min_i64(BLOCK_COLUMNS, s->part->end_column - t->column);
+  t->depth = sx_min_i64(DEPTH, p->k - t->k);
+  t->a = (const float *)s->part->a + t->row * p->a_row + t->k * p->a_depth;
+  t->b = (const float *)s->part->b + t->column * p->b_column + t->k * p->b_depth;
+  t->packs = s->pack_rows || (s->mode == TURNED && t->tile == 0);
+}
+
+/* The tile after `t`; false: there is none. */
+static bool following(const part_state *s, const row_tile *t, row_tile *next) {
+  *next = (row_tile){.column = t->column, .k = t->k, .tile = t->tile + 1};
+  if (next->tile == s->n_tiles) next->tile = 0, next->k += DEPTH;
+  if (next->k >= s->p->k) next->k = 0, next->column += BLOCK_COLUMNS;
+  if (next->column >= s->part->end_column) return false;
+  describe(s, next);
+  return true;
+}
+
+/* Fetches rows of the next tile. Where they run along the contracted index the last panels do, lest they be driven out
+ * again; where they lie side by side a line is shared by two tiles, and the end of the next one is what is not there
+ * yet. */
+static void fetch_next_rows(const part_state *s, const row_tile *next, int64_t panel, int64_t n_panels, sx_fetch *f) {
+  enum { LAST_PANELS = 4 };
   const sx_gemm_plain *p = s->p;
   bool deep = p->a_depth == 1;
-  t->n_ahead =
-      next && t->depth >= AHEAD_DEPTH ? sx_ceil_div(deep ? sx_ceil_div(t->depth, LINE) : t->depth, n_panels) : 0;
-  t->ahead = !next || deep ? next : next + (TILE_ROWS - 1) * p->a_row;
-  t->ahead_step = deep ? LINE : p->a_depth;
-  t->n_ahead_rows = deep ? TILE_ROWS : 1;
-  t->ahead_row = p->a_row;
+  int64_t first = deep ? sx_max_i64(n_panels - LAST_PANELS, 0) : 0;
+  if (panel != first || next->depth < AHEAD_DEPTH) return;
+  f->line = deep ? next->a : next->a + (next->n_rows - 1) * p->a_row;
+  f->at = 0;
+  f->width = deep ? next->n_rows : 1;
+  f->step = deep ? p->a_row : 0;
+  f->row = (deep ? LINE : p->a_depth) - f->width * f->step;
+  f->n = f->width * (deep ? sx_ceil_div(next->depth, LINE) : next->depth);
+  f->n_each = sx_ceil_div(f->n, n_panels - first);
 }
 
-static void read_packed_rows(const part_state *s, sx_tile_call *t, int64_t rows) {
-  t->a = s->rows;
-  t->a_row = 1;
-  t->a_depth = rows;
-}
-
-static void run_row_tile(const part_state *s, sx_tile_call *t, const float *b, int64_t column, int64_t n_columns,
-                         int64_t k, int64_t tile) {
+/* The first tile, which reads columns where they lie, fetches those of the next panel. */
+static void fetch_next_columns(const part_state *s, const row_tile *t, int64_t panel, sx_fetch *f) {
   const sx_gemm_plain *p = s->p;
-  int64_t begin = tile_begin(s, tile), rows = tile_begin(s, tile + 1) - begin, row = s->part->first_row + begin;
-  const float *a = (const float *)s->part->a + row * p->a_row + k * p->a_depth;
-  const float *next = tile + 1 < s->n_tiles ? a + rows * p->a_row : NULL;
-  t->a = a;
-  t->a_row = p->a_row;
-  t->a_depth = p->a_depth;
-  bool copied = s->pack_rows && p->a_row == 1 && n_columns > SX_LANES && !(s->mode == TURNED && tile == 0);
-  t->row_copy = copied ? s->rows : NULL;
-  if (!copied && (s->pack_rows || (s->mode == TURNED && tile == 0))) {
-    pack_tile_rows(p, a, rows, t->depth, s->rows);
-    read_packed_rows(s, t, rows);
+  bool wide = p->b_column == 1;
+  int64_t first = (panel + 1) * WIDTH, n = sx_min_i64(WIDTH, t->n_columns - first);
+  f->n = f->n_each = 0;
+  if (t->tile > 0 || n <= 0 || t->depth < AHEAD_DEPTH || s->mode == DIRECT || s->mode == PACKED) return;
+  f->line = t->b + first * p->b_column;
+  f->at = 0;
+  f->width = wide ? sx_ceil_div(n, LINE) : n;
+  f->step = wide ? LINE : p->b_column;
+  f->row = (wide ? p->b_depth : LINE) - f->width * f->step;
+  f->n = f->n_each = f->width * (wide ? t->depth : sx_ceil_div(t->depth, LINE));
+}
+
+/* A panel whose columns are not packed yet and run along the contracted index. */
+static void run_turned(const part_state *s, sx_tile_call *t, int64_t rows, float *packed) {
+  if (t->n_columns % SX_TURN_COLUMNS == 0) {
+    SX_AT_LEVEL(sx_tile_run_turned)(t, rows);
+    return;
   }
-  int64_t n_panels = sx_ceil_div(n_columns, WIDTH);
-  bool lie = s->mode == DIRECT || (tile == 0 && s->mode != PACKED);
-  t->b_depth = lie ? p->b_depth : WIDTH;
-  t->b_column = p->b_column;
-  plan_ahead(s, t, next, n_panels);
-  for (int64_t panel = 0; panel < n_panels; panel++, t->ahead += t->n_ahead * t->ahead_step) {
+  SX_AT_LEVEL(sx_gemm_transpose)(t->b, s->p->b_column, 1, t->n_columns, t->depth, WIDTH, packed);
+  sx_tile_call last = *t;
+  last.b = packed;
+  last.b_depth = WIDTH;
+  last.copy = NULL;
+  last.padded = true;
+  SX_AT_LEVEL(sx_tile_run)(&last, rows);
+}
+
+static void run_row_tile(const part_state *s, const row_tile *tile, const row_tile *next, sx_fetch *fetch) {
+  const sx_gemm_plain *p = s->p;
+  bool lie = s->mode == DIRECT || (tile->tile == 0 && s->mode != PACKED);
+  int64_t n_panels = sx_ceil_div(tile->n_columns, WIDTH), rows = tile->n_rows;
+  sx_tile_call t = {.c_row = p->c_row, .c_column = p->c_column, .depth = tile->depth, .fetch = fetch};
+  t.first = tile->k == 0 && !s->part->adds;
+  t.a = tile->packs ? s->rows : tile->a;
+  t.a_row = tile->packs ? 1 : p->a_row;
+  t.a_depth = tile->packs ? rows : p->a_depth;
+  t.b_depth = lie ? p->b_depth : WIDTH;
+  t.b_column = p->b_column;
+  t.padded = !lie;
+  if (tile->packs) pack_tile_rows(p, tile->a, rows, tile->depth, s->rows);
+  for (int64_t panel = 0; panel < n_panels; panel++) {
     int64_t j = panel * WIDTH;
-    float *packed = s->columns + j * t->depth;
-    t->n_columns = sx_min_i64(WIDTH, n_columns - j);
-    t->c = s->part->c + row * p->c_row + (column + j) * p->c_column;
-    t->b = lie ? b + j * p->b_column : packed;
-    t->copy = lie && s->mode != DIRECT && s->n_tiles > 1 ? packed : NULL;
-    t->padded = !lie;
-    if (lie && s->mode == TURNED) {
-      if (t->n_columns % SX_TURN_COLUMNS == 0) {
-        SX_AT_LEVEL(sx_tile_run_turned)(t, rows);
-        continue;
-      }
-      SX_AT_LEVEL(sx_gemm_transpose)(t->b, p->b_column, 1, t->n_columns, t->depth, WIDTH, packed);
-      sx_tile_call last = *t;
-      last.b = packed;
-      last.b_depth = WIDTH;
-      last.copy = NULL;
-      last.padded = true;
-      SX_AT_LEVEL(sx_tile_run)(&last, rows);
-      continue;
-    }
-    SX_AT_LEVEL(sx_tile_run)(t, rows);
-    if (t->row_copy) read_packed_rows(s, t, rows);
-    t->row_copy = NULL;
+    float *packed = s->columns + j * t.depth;
+    t.n_columns = sx_min_i64(WIDTH, tile->n_columns - j);
+    t.c = s->part->c + tile->row * p->c_row + (tile->column + j) * p->c_column;
+    t.b = lie ? tile->b + j * p->b_column : packed;
+    t.copy = lie && s->mode != DIRECT && s->n_tiles > 1 ? packed : NULL;
+    if (next) fetch_next_rows(s, next, panel, n_panels, &fetch[SX_FETCH_ROWS]);
+    fetch_next_columns(s, tile, panel, &fetch[SX_FETCH_COLUMNS]);
+    if (lie && s->mode == TURNED)
+      run_turned(s, &t, rows, packed);
+    else
+      SX_AT_LEVEL(sx_tile_run)(&t, rows);
   }
 }
 
@@ -161,16 +200,13 @@ void SX_AT_LEVEL(sx_gemm_run_plain)(const sx_gemm_plain *p, const sx_gemm_part *
   }
   part_state s;
   start_part(&s, p, part, panels);
-  sx_tile_call t = {.c_row = p->c_row, .c_column = p->c_column};
-  for (int64_t column = part->first_column; column < part->end_column; column += BLOCK_COLUMNS) {
-    int64_t n_columns = sx_min_i64(BLOCK_COLUMNS, part->end_column - column);
-    for (int64_t k = 0; k < p->k; k += DEPTH) {
-      t.depth = sx_min_i64(DEPTH, p->k - k);
-      t.first = k == 0 && !part->adds;
-      const float *b = (const float *)part->b + column * p->b_column + k * p->b_depth;
-      if (s.mode == PACKED) pack_columns(p, b, n_columns, t.depth, WIDTH, s.columns);
-      for (int64_t tile = 0; tile < s.n_tiles; tile++) run_row_tile(&s, &t, b, column, n_columns, k, tile);
-    }
+  row_tile tile = {.column = part->first_column}, next;
+  sx_fetch fetch[SX_N_FETCHES] = {{0}};
+  describe(&s, &tile);
+  for (bool more = true; more; tile = next) {
+    if (s.mode == PACKED && tile.tile == 0) pack_columns(p, tile.b, tile.n_columns, tile.depth, WIDTH, s.columns);
+    more = following(&s, &tile, &next);
+    run_row_tile(&s, &tile, more ? &next : NULL, fetch);
   }
 }
 

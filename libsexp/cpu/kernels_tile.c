@@ -51,79 +51,92 @@ SX_INLINE void fetch_result(const sx_tile_call *t, const int rows, const int vec
   }
 }
 
-static void fetch_ahead(const sx_tile_call *t) {
-  for (int64_t r = 0; r < t->n_ahead_rows; r++) {
-    const float *line = t->ahead + r * t->ahead_row;
-    for (int64_t k = 0; k < t->n_ahead; k++, line += t->ahead_step) __builtin_prefetch(line, 0);
-  }
-}
-
+/* Where the elements of a step of the contracted index lie: rows `row` bytes apart from `a` on. */
 typedef struct tile_reader {
-  const float *from[ROWS];
+  const char *a, *far;                    /* far: of row FAR */
+  int64_t row, row3, row5, row7, a_depth; /* bytes */
   const float *b;
-  float *copy, *row_copy;
-  int64_t at, a_depth, b_depth;
-  sx_lanes last, rows;
+  float *copy;
+  int64_t b_depth;
+  sx_lanes last;
 } tile_reader;
 
-SX_INLINE void multiply_some(const int rows, const int vectors, const tile_kind kind, const bool copies_rows,
-                             tile_reader *reader, sx_floats sums[ROWS][VECTORS], int64_t n) {
-  enum { SOON = 12 }; /* steps of the contracted index whose columns are fetched before they are needed */
-  const float *b = reader->b;
-  float *copy = reader->copy, *row_copy = reader->row_copy;
-  int64_t at = reader->at, a_depth = reader->a_depth, b_depth = reader->b_depth;
-  for (int64_t k = 0; k < n; k++, at += a_depth, b += b_depth) {
-    sx_floats columns[VECTORS];
-    SX_UNROLL for (int v = 0; v < vectors; v++) columns[v] = kind == WHOLE || v < vectors - 1
-                                                                 ? sx_floats_load(b + v * SX_LANES)
-                                                                 : sx_lanes_load(reader->last, b + v * SX_LANES);
-    if (kind == COPY) {
-      __builtin_prefetch(b + SOON * b_depth, 0);
-      if (vectors > 1) __builtin_prefetch(b + SOON * b_depth + SX_LANES, 0);
-      SX_UNROLL for (int v = 0; v < vectors; v++) sx_floats_store(copy + v * SX_LANES, columns[v]);
-      copy += COLUMNS;
-    }
-    if (copies_rows && row_copy) {
-      __builtin_prefetch(reader->from[0] + at + SOON * a_depth, 0);
-      sx_floats_store(row_copy, sx_lanes_load(reader->rows, reader->from[0] + at));
-      row_copy += rows;
-    }
-    SX_UNROLL for (int r = 0; r < rows; r++) {
-      sx_floats row = sx_floats_spread(reader->from[r][at]);
-      SX_UNROLL for (int v = 0; v < vectors; v++) sx_floats_fma(&sums[r][v], row, columns[v]);
-    }
-  }
-  reader->at = at;
-  reader->b = b;
-  reader->copy = copy;
-  reader->row_copy = row_copy;
+enum { FAR = 9 }; /* rows that are reached from one address by sums of a few strides */
+
+/* Sums of strides are kept from being computed once, before the loop: they would fill all registers, and vector
+ * registers too. As they are, addresses of 14 rows are 6 registers. */
+SX_INLINE void keep_strides(tile_reader *reader) {
+#if defined(__AVX512F__)
+  __asm__("" : "+r"(reader->row), "+r"(reader->row3), "+r"(reader->row5), "+r"(reader->row7));
+#else
+  (void)reader;
+#endif
 }
 
-/* sums[r][v] = fma of n elements of the contracted index. Tiles of 11 rows and less leave vector registers free, into
- * which gcc then moves addresses, at the cost of multiplications: without those of the copy there are fewer. */
-SX_INLINE void multiply(const int rows, const int vectors, const tile_kind kind, tile_reader *reader,
+SX_INLINE float element(const tile_reader *reader, const int r) {
+  const char *base = r < FAR ? reader->a : reader->far;
+  const int j = r < FAR ? r : r - FAR;
+  int64_t at = j == 0   ? 0
+               : j == 3 ? reader->row3
+               : j == 5 ? reader->row5
+               : j == 6 ? 2 * reader->row3
+               : j == 7 ? reader->row7
+                        : j * reader->row;
+  float x;
+  memcpy(&x, base + at, sizeof x);
+  return x;
+}
+
+/* sums[r][v] = fma of n elements of the contracted index. */
+SX_INLINE void multiply(const int rows, const int vectors, const tile_kind kind, tile_reader *from,
                         sx_floats sums[ROWS][VECTORS], int64_t n) {
-  enum { MANY_ROWS = 12 };
-  if (rows >= MANY_ROWS || reader->row_copy)
-    multiply_some(rows, vectors, kind, true, reader, sums, n);
-  else
-    multiply_some(rows, vectors, kind, false, reader, sums, n);
+  enum { SOON = 12 }; /* steps of the contracted index whose columns are fetched before they are needed */
+  tile_reader reader = *from;
+  for (; n > 0; n--) {
+    keep_strides(&reader);
+    sx_floats columns[VECTORS];
+    SX_UNROLL for (int v = 0; v < vectors; v++) columns[v] = kind == WHOLE || v < vectors - 1
+                                                                 ? sx_floats_load(reader.b + v * SX_LANES)
+                                                                 : sx_lanes_load(reader.last, reader.b + v * SX_LANES);
+    if (kind == COPY) {
+      __builtin_prefetch(reader.b + SOON * reader.b_depth, 0);
+      if (vectors > 1) __builtin_prefetch(reader.b + SOON * reader.b_depth + SX_LANES, 0);
+      SX_UNROLL for (int v = 0; v < vectors; v++) sx_floats_store(reader.copy + v * SX_LANES, columns[v]);
+      reader.copy += COLUMNS;
+    }
+    SX_UNROLL for (int r = 0; r < rows; r++) {
+      sx_floats row = sx_floats_spread(element(&reader, r));
+      SX_UNROLL for (int v = 0; v < vectors; v++) sx_floats_fma(&sums[r][v], row, columns[v]);
+    }
+    reader.a += reader.a_depth;
+    reader.far += reader.a_depth;
+    reader.b += reader.b_depth;
+  }
+  *from = reader;
 }
 
 SX_INLINE void tile(const int rows, const int vectors, const tile_kind kind, const sx_tile_call *t) {
-  enum { LATE = 64 }; /* steps before the end at which the result is fetched: sooner it would be driven out again */
+  /* LATE: chunks before the end at which the result is fetched; sooner it would be driven out again. */
+  enum { CHUNK = 32, LATE = 2 };
   sx_floats sums[ROWS][VECTORS];
-  tile_reader reader = {.b = t->b, .copy = t->copy, .a_depth = t->a_depth, .b_depth = t->b_depth};
-  SX_UNROLL for (int r = 0; r < rows; r++) reader.from[r] = t->a + r * t->a_row;
-  reader.row_copy = t->row_copy;
-  reader.rows = sx_lanes_first(sx_min_i64(rows, SX_LANES));
+  tile_reader reader = {.a = (const char *)t->a, .row = 4 * t->a_row, .a_depth = 4 * t->a_depth, .b = t->b};
+  reader.row3 = 3 * reader.row;
+  reader.row5 = 5 * reader.row;
+  reader.row7 = 7 * reader.row;
+  reader.far = reader.a + FAR * reader.row;
+  reader.b_depth = t->b_depth;
+  reader.copy = t->copy;
   reader.last = sx_lanes_first(t->n_columns - (vectors - 1) * SX_LANES);
   clear(rows, vectors, sums);
-  int64_t early = sx_max_i64(t->depth - LATE, 0);
-  if (t->n_ahead) fetch_ahead(t);
-  multiply(rows, vectors, kind, &reader, sums, early);
-  if (early) fetch_result(t, rows, vectors);
-  multiply(rows, vectors, kind, &reader, sums, t->depth - early);
+  int64_t n_chunks = sx_ceil_div(t->depth, CHUNK), n_rows = 0, n_columns = 0;
+  if (t->fetch) n_rows = sx_ceil_div(t->fetch[SX_FETCH_ROWS].n_each, n_chunks);
+  if (t->fetch) n_columns = sx_ceil_div(t->fetch[SX_FETCH_COLUMNS].n_each, n_chunks);
+  for (int64_t chunk = n_chunks; chunk > 0; chunk--) {
+    if (chunk == LATE) fetch_result(t, rows, vectors);
+    if (n_rows) sx_fetch_some(&t->fetch[SX_FETCH_ROWS], 1, n_rows);
+    if (n_columns) sx_fetch_some(&t->fetch[SX_FETCH_COLUMNS], 2, n_columns);
+    multiply(rows, vectors, kind, &reader, sums, chunk > 1 ? CHUNK : t->depth - (n_chunks - 1) * CHUNK);
+  }
   store_tile(rows, vectors, sums, t);
 }
 

@@ -20,6 +20,32 @@ enum { SX_TURN_COLUMNS = 8 };
 #endif
 enum { SX_TILE_VECTORS = 2, SX_TILE_COLUMNS = SX_TILE_VECTORS * SX_LANES };
 
+/* Lines of memory that a later tile will read: `width` of them a step apart, then as many from `row` on, and so forth.
+ * Each tile fetches the next `n_each`, some at a time while it multiplies. */
+typedef struct sx_fetch {
+  const float *line;
+  int64_t step, width, row; /* row: from the end of one to the beginning of the next */
+  int64_t at;               /* lines of this row that are done */
+  int64_t n, n_each;        /* n: that are left */
+} sx_fetch;
+enum { SX_FETCH_ROWS, SX_FETCH_COLUMNS, SX_N_FETCHES };
+
+/* The next n of them. level: the nearest cache that gets them. */
+SX_INLINE void sx_fetch_some(sx_fetch *fetch, const int level, int64_t n) {
+  n = sx_min_i64(n, fetch->n);
+  fetch->n -= n;
+  for (; n > 0; n--) {
+    if (level == 1)
+      __builtin_prefetch(fetch->line, 0, 3);
+    else
+      __builtin_prefetch(fetch->line, 0, 2);
+    fetch->line += fetch->step;
+    if (++fetch->at < fetch->width) continue;
+    fetch->at = 0;
+    fetch->line += fetch->row;
+  }
+}
+
 /* a[r k] = a[r a_row + k a_depth], b[k j] = b[k b_depth + j], or b[k + j b_column] of a turned tile. */
 typedef struct sx_tile_call {
   const float *a, *b;
@@ -30,11 +56,7 @@ typedef struct sx_tile_call {
   bool first;      /* of the blocks: store, else add */
   bool padded;     /* every register of b may be read whole */
   float *copy;     /* where b's columns go, SX_TILE_COLUMNS apart for each k; NULL: nowhere */
-  float *row_copy; /* where a's rows go, as many as there are for each k, if a_row is 1; NULL: nowhere */
-  /* Lines that a later tile will read, fetched while this one runs: n_ahead of them, a step apart, in each of
-   * n_ahead_rows rows, ahead_row apart. */
-  const float *ahead;
-  int64_t ahead_step, n_ahead, n_ahead_rows, ahead_row;
+  sx_fetch *fetch; /* SX_N_FETCHES of them; NULL: none */
 } sx_tile_call;
 
 /* The last register of a line, which may be a part of one. */
