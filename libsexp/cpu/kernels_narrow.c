@@ -13,7 +13,6 @@ enum { HALF = 4 };
 enum {
   ROWS = SX_TILE_ROWS,
   GROUP = 2 * HALF,
-  TURN_ROWS = SX_TURN_ROWS,
   FEW_ROWS = 2,
   SET_FLOATS = 512,
   MOST_HALVES = 4,
@@ -236,13 +235,15 @@ TURN(5)
 TURN(6)
 TURN(7)
 TURN(8)
+TURN(9)
+TURN(10)
 #endif
 #define BOTH(rows) \
   { turned_##rows, turned_copied_##rows }
-static turn_function *const turned[TURN_ROWS][2] = {
+static turn_function *const turned[SX_TURN_MOST][2] = {
     BOTH(1), BOTH(2), BOTH(3), BOTH(4),
 #if defined(__AVX512F__)
-    BOTH(5), BOTH(6), BOTH(7), BOTH(8),
+    BOTH(5), BOTH(6), BOTH(7), BOTH(8), BOTH(9), BOTH(10),
 #endif
 };
 

@@ -4,7 +4,7 @@
 #include "tile.h"
 
 enum {
-  TURN_ROWS = SX_TURN_ROWS,
+  TURN_ROWS = SX_TURN_MOST,
   TURN_ROOM = 32 * SX_GEMM_DEPTH /* floats of packed rows, and what packing writes beyond; a panel comes after them */
 };
 
@@ -138,7 +138,7 @@ typedef void turn_function(const sx_tile_call *t, int64_t first);
 #define TURN(rows)                                                                                             \
   static void turned_##rows(const sx_tile_call *t, int64_t first) { turned_groups(rows, 1, false, t, first); } \
   static void turned_copied_##rows(const sx_tile_call *t, int64_t first) { turned_groups(rows, 1, true, t, first); }
-#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10)
 EACH_ROWS(TURN)
 #define BOTH(rows) {turned_##rows, turned_copied_##rows},
 static turn_function *const turned[TURN_ROWS][2] = {EACH_ROWS(BOTH)};

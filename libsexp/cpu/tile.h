@@ -9,9 +9,9 @@
 #include "gemm.h"
 
 #if defined(__AVX512F__)
-enum { SX_TURN_ROWS = 8 };
+enum { SX_TURN_ROWS = 8, SX_TURN_MOST = 10 };
 #else
-enum { SX_TURN_ROWS = 4 };
+enum { SX_TURN_ROWS = 4, SX_TURN_MOST = 4 };
 #endif
 #if defined(__AVX2__)
 enum { SX_TURN_COLUMNS = 16 };
@@ -99,8 +99,9 @@ void SX_AT_LEVEL(sx_tile_run_narrow)(const sx_tile_call *tile, int64_t rows);
 /* Few rows or a short contracted index: what sx_gemm_is_rows says; computes a part of it. */
 bool SX_AT_LEVEL(sx_gemm_is_rows)(const sx_gemm_plain *plain);
 void SX_AT_LEVEL(sx_gemm_run_rows)(const sx_gemm_plain *plain, const sx_gemm_part *part);
-/* Where b runs along the contracted index: squares of it are turned in registers. Rows 1 to SX_TURN_ROWS,
- * columns a multiple of SX_TURN_COLUMNS; rows are packed, a[k][rows]. */
+/* Where b runs along the contracted index: squares of it are turned in registers. Rows 1 to SX_TURN_MOST
+ * (of a tile that others follow SX_TURN_ROWS do best), columns a multiple of SX_TURN_COLUMNS; rows are packed,
+ * a[k][rows]. */
 void SX_AT_LEVEL(sx_tile_run_turned)(const sx_tile_call *tile, int64_t rows);
 #if defined(__AVX512F__)
 /* The same by whole lines of memory. */

@@ -148,7 +148,7 @@ static void lines_that_meet(void **state) {
   (void)state;
   enum { APART = 1024 };
   static const int64_t depths[] = {1, 7, 8, 15, 16, 29, 300, 530}, columns[] = {1, 15, 16, 32, 37, 64};
-  for (int64_t m = 1; m <= 9; m++)
+  for (int64_t m = 1; m <= 11; m++)
     for (size_t n = 0; n < sizeof columns / sizeof *columns; n++)
       for (size_t d = (size_t)m % 3; d < sizeof depths / sizeof *depths; d += 3)
         for (int l = 1; l < N_LAYOUTS; l += 2) check(&layouts[l], 1, m, columns[n], depths[d], APART - depths[d]);
