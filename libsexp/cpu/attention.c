@@ -194,6 +194,21 @@ static bool run_group(const sx_attending_work *w, const span *rows, bool skips) 
   return rows->limit >= a->of->columns || group_is_exact(w, rows);
 }
 
+/* What is done after the product, on rows of its result that are whole. */
+static void finish(const sx_attending_work *w, const sx_attending_product *p, int64_t first, int64_t n) {
+  const sx_attention_matrix *left = &p->of->left;
+  const sx_matrix_kernels *matrices = w->a->kernels->matrices;
+  float *result = sx_attending_left_of(w, p) + first * left->row;
+  for (uint32_t k = 0; k < p->of->n_after; k++) {
+    const sx_attention_after *after = &p->of->after[k];
+    if (left->column == 1)
+      matrices->apply(result, n, left->row, p->of->depth, after->adds, after->value);
+    else
+      for (int64_t i = 0; i < n; i++)
+        matrices->apply(result + i * left->row, p->of->depth, left->column, 1, after->adds, after->value);
+  }
+}
+
 /* False: what is left out may change bits. */
 static bool run_tile(sx_attending_work *w, int64_t block_row, const span *rows, bool skips) {
   const sx_attending *a = w->a;
@@ -208,6 +223,7 @@ static bool run_tile(sx_attending_work *w, int64_t block_row, const span *rows, 
     if (p->of->kind != SX_ATTENTION_OVER_COLUMNS) continue;
     run_over_columns(w, p, rows);
     if (rows->limit < a->of->columns && !product_is_exact(w, p, rows)) return false;
+    finish(w, p, rows->first, rows->n);
   }
   return true;
 }
@@ -239,6 +255,12 @@ static bool run_block(sx_attending_work *w, int64_t block_row, bool skips) {
   return true;
 }
 
+/* All blocks of the batch element are summed. */
+static void finish_sums(const sx_attending_work *w) {
+  for (uint32_t i = w->a->of->n_scores; i < w->a->of->n_products; i++)
+    if (w->a->products[i].of->kind == SX_ATTENTION_OVER_ROWS) finish(w, &w->a->products[i], 0, w->a->of->columns);
+}
+
 /* ---- threads --------------------------------------------------------------------------------------- */
 
 typedef struct running {
@@ -258,9 +280,11 @@ static void run_items(void *context, int64_t begin, int64_t end, int thread) {
   for (int64_t item = begin; item < end; item++) {
     if (item / n_blocks != w.batch_number) sx_attending_begin(&w, item / n_blocks, end / n_blocks);
     int64_t row = item % n_blocks * run->a->block_rows;
-    if (w.finite && run_block(&w, row, true)) continue;
-    run_block(&w, row, false);
-    w.whole = true;
+    if (!w.finite || !run_block(&w, row, true)) {
+      run_block(&w, row, false);
+      w.whole = true;
+    }
+    if (item % n_blocks == n_blocks - 1) finish_sums(&w);
   }
 }
 

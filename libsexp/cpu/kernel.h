@@ -59,6 +59,8 @@ typedef struct sx_matrix_kernels {
    * infinity's and more if something is infinite or no number. */
   int32_t (*largest)(const float *from, int64_t rows, int64_t row, int64_t columns);
   bool (*has_minus_zero)(const float *from, int64_t rows, int64_t row, int64_t columns);
+  /* Adds the value to each element of [rows columns], rows `row` apart, or multiplies by it. */
+  void (*apply)(float *to, int64_t rows, int64_t row, int64_t columns, bool adds, float value);
   /* Softmax of a tile of rows (softmax.h). False: this way may have other bits than the group; then nothing is valid.
    * NULL: there is no such way. */
   bool (*softmax)(const struct sx_softmax_tile *tile);

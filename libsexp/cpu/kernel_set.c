@@ -13,6 +13,7 @@ static const sx_matrix_kernels matrices = {
     .transpose = SX_AT_LEVEL(sx_gemm_transpose),
     .largest = SX_AT_LEVEL(sx_largest),
     .has_minus_zero = SX_AT_LEVEL(sx_has_minus_zero),
+    .apply = SX_AT_LEVEL(sx_apply),
     .softmax = SX_AT_LEVEL(sx_softmax_run),
 };
 

@@ -63,3 +63,15 @@ bool SX_AT_LEVEL(sx_has_minus_zero)(const float *from, int64_t rows, int64_t row
   SX_UNROLL for (int v = 0; v < 2; v++) for (int j = 0; j < SX_LANES; j++) found |= least[v][j] == MINUS_ZERO;
   return found;
 }
+
+void SX_AT_LEVEL(sx_apply)(float *to, int64_t rows, int64_t row, int64_t columns, bool adds, float value) {
+  sx_floats all = (sx_floats){0} + value;
+  for (int64_t i = 0; i < rows; i++, to += row) {
+    int64_t j = 0;
+    for (; j + SX_LANES <= columns; j += SX_LANES) {
+      sx_floats x = sx_floats_load(to + j);
+      sx_floats_store(to + j, adds ? x + all : x * all);
+    }
+    for (; j < columns; j++) to[j] = adds ? to[j] + value : to[j] * value;
+  }
+}

@@ -149,6 +149,7 @@ void SX_AT_LEVEL(sx_conv_weight_run)(const struct sx_conv_weight *weight, void *
 int32_t SX_AT_LEVEL(sx_largest)(const float *from, int64_t rows, int64_t row, int64_t columns);
 /* Whether one of them is -0. */
 bool SX_AT_LEVEL(sx_has_minus_zero)(const float *from, int64_t rows, int64_t row, int64_t columns);
+void SX_AT_LEVEL(sx_apply)(float *to, int64_t rows, int64_t row, int64_t columns, bool adds, float value);
 struct sx_softmax_tile;
 bool SX_AT_LEVEL(sx_softmax_run)(const struct sx_softmax_tile *tile);
 

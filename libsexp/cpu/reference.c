@@ -88,7 +88,8 @@ extern const struct sx_chain_kernels sx_chain_kernels_scalar;
 static const sx_matrix_kernels matrices = {.product = sx_reference_product,
                                            .transpose = sx_reference_transpose,
                                            .largest = sx_reference_largest,
-                                           .has_minus_zero = sx_reference_has_minus_zero};
+                                           .has_minus_zero = sx_reference_has_minus_zero,
+                                           .apply = sx_reference_apply_constant};
 
 /* A group of several nodes is a matter of the plan, not of a level: it needs chains. A group of one has none. */
 const sx_kernel_set sx_kernel_set_reference = {.simd = SX_SIMD_REFERENCE,

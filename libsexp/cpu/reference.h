@@ -25,6 +25,7 @@ void sx_reference_transpose(const float *from, int64_t row, int64_t step, int64_
                             float *out);
 int32_t sx_reference_largest(const float *from, int64_t rows, int64_t row, int64_t columns);
 bool sx_reference_has_minus_zero(const float *from, int64_t rows, int64_t row, int64_t columns);
+void sx_reference_apply_constant(float *to, int64_t rows, int64_t row, int64_t columns, bool adds, float value);
 
 /* One element of a convolution or of its gradients, before it is rounded to its dtype. */
 float sx_reference_conv_at(const sx_call *call, const int64_t at[4]);

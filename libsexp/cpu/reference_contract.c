@@ -131,6 +131,13 @@ bool sx_reference_has_minus_zero(const float *from, int64_t rows, int64_t row, i
   return false;
 }
 
+void sx_reference_apply_constant(float *to, int64_t rows, int64_t row, int64_t columns, bool adds, float value) {
+  for (int64_t i = 0; i < rows * columns; i++) {
+    float *x = &to[i / columns * row + i % columns];
+    *x = adds ? *x + value : *x * value;
+  }
+}
+
 /* x at a pixel, 0 in the padding. */
 static float pixel(const sx_operand *x, int64_t n, int64_t row, int64_t column, int64_t channel) {
   if (row < 0 || row >= x->dims[1] || column < 0 || column >= x->dims[2]) return 0.0f;

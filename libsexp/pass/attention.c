@@ -17,6 +17,7 @@
 
 #include <stdlib.h>
 
+#include "../base/bug.h"
 #include "../ir/infer.h"
 #include "plan_parts.h"
 
@@ -131,6 +132,9 @@ static bool read_end(const finding *f, sx_id id, sx_id tile, sx_attention_produc
       .kind = over_columns ? SX_ATTENTION_OVER_COLUMNS : SX_ATTENTION_OVER_ROWS, .node = id, .tile = tile};
   product->depth = dim_of(f, id, &labels, 2, depth);
   product->left = matrix_of(f, id, &labels, 2, kept, depth, whole);
+  product->row_axis = sx_labels_find(&labels, 2, kept);
+  product->column_axis = sx_labels_find(&labels, 2, depth);
+  for (int i = 0; i < n - 2; i++) product->batch_axes[i] = sx_labels_find(&labels, 2, labels.parts[whole][i]);
   product->right = matrix_of(f, node->inputs[other], &labels, other, contracted, depth, whole);
   return product->depth > 0;
 }
@@ -290,6 +294,52 @@ static void describe_shape(const finding *f, sx_attention *attention) {
   attention->columns = columns(f);
 }
 
+/* ---- what is done after a product ------------------------------------------------------------------ */
+
+/* The operand of an operation that is no constant; UINT32_MAX: there is none, or two. */
+static uint32_t varying_operand(const sx_graph *graph, const sx_node *node) {
+  if (node->n_inputs != 2) return UINT32_MAX;
+  bool first = sx_node_at(graph, node->inputs[0])->op == SX_OP_CONST;
+  bool second = sx_node_at(graph, node->inputs[1])->op == SX_OP_CONST;
+  return first == second ? UINT32_MAX : first;
+}
+
+bool sx_attention_product_view(const sx_graph *graph, const sx_attention_product *product, const sx_view *stored,
+                               sx_view *view) {
+  *view = *stored;
+  for (sx_id id = product->left.node; id != product->node;) {
+    const sx_node *node = sx_node_at(graph, id);
+    bool moves = sx_op_describe(node->op)->class == SX_CLASS_MOVE;
+    sx_view of = *view;
+    if (moves && !sx_view_of_input(graph, id, &of, view)) return false;
+    id = node->inputs[moves ? 0 : varying_operand(graph, node)];
+  }
+  return true;
+}
+
+/* Operations with constants that alone read the result, perhaps reshaped or transposed, until something else does. */
+static void add_after(const finding *f, sx_attention_product *product) {
+  sx_id id = product->node;
+  while (!f->is_output[id] && f->starts[id + 1] - f->starts[id] == 1) {
+    sx_id reader = f->readers[f->starts[id]];
+    const sx_node *node = at(f, reader);
+    if (f->planning->roles[reader] == SX_ROLE_VIEW && (node->op == SX_OP_RESHAPE || node->op == SX_OP_TRANSPOSE)) {
+      id = reader;
+      continue;
+    }
+    uint32_t varying = varying_operand(f->graph, node);
+    bool done = (node->op == SX_OP_ADD || node->op == SX_OP_MUL) && node->dtype == SX_F32 && varying != UINT32_MAX;
+    if (!done || f->parts[reader] != PART_NONE || product->n_after == SX_ATTENTION_AFTER) return;
+    sx_attention_product with = *product;
+    sx_view view;
+    with.after[with.n_after++] =
+        (sx_attention_after){reader, node->op == SX_OP_ADD, (float)at(f, node->inputs[!varying])->real};
+    with.left.node = id = reader;
+    if (!sx_attention_product_view(f->graph, &with, &f->planning->plan->views[reader], &view)) return;
+    *product = with;
+  }
+}
+
 static void describe_products(finding *f, sx_attention *attention, const closure *all, const id_list *ends) {
   sx_arena *arena = f->planning->arena;
   attention->products = SX_NEW_N(arena, sx_attention_product, all->nodes.n + ends->ids.n);
@@ -299,7 +349,24 @@ static void describe_products(finding *f, sx_attention *attention, const closure
   attention->n_scores = attention->n_products;
   for (size_t i = 0; i < ends->ids.n; i++) {
     sx_id end = ends->ids.items[i];
-    read_end(f, end, tile_of(f, end), &attention->products[attention->n_products++]);
+    read_end(f, end, tile_of(f, end), &attention->products[attention->n_products]);
+    add_after(f, &attention->products[attention->n_products++]);
+  }
+}
+
+void sx_plan_attention_results(sx_planning *planning) {
+  for (size_t r = 0; r < planning->regions.n; r++) {
+    const sx_attention *attention = planning->regions.items[r].task.attention;
+    for (uint32_t i = attention->n_scores; i < attention->n_products; i++) {
+      sx_attention_product *product = &attention->products[i];
+      sx_view view;
+      if (!sx_attention_product_view(planning->graph, product, &planning->plan->views[product->left.node], &view))
+        SX_BUG("what is done after %%%u has no view of it", product->node);
+      product->left.row = view.strides[product->row_axis];
+      product->left.column = view.strides[product->column_axis];
+      for (int axis = 0; axis < attention->n_batch_axes; axis++)
+        product->left.batch[axis] = view.strides[product->batch_axes[axis]];
+    }
   }
 }
 
@@ -319,18 +386,29 @@ static void describe_group(finding *f, sx_attention *attention, const closure *a
   sx_plan_rows(f->graph, group, arena);
 }
 
-/* The task's nodes: scores, what is between, ends; these are stored. */
+/* The task's nodes: scores, what is between, ends with what is done after them; the last of each is stored. */
 static void list_nodes(sx_task *task, sx_arena *arena) {
   const sx_attention *attention = task->attention;
   const sx_task *group = &attention->group;
-  task->nodes = SX_NEW_N(arena, sx_id, group->n_nodes + attention->n_products);
-  task->stored = SX_NEW_N(arena, bool, group->n_nodes + attention->n_products);
+  uint32_t most = group->n_nodes + attention->n_products * (1 + SX_ATTENTION_AFTER);
+  task->nodes = SX_NEW_N(arena, sx_id, most);
+  task->stored = SX_NEW_N(arena, bool, most);
   for (uint32_t i = 0; i < attention->n_products; i++) {
+    const sx_attention_product *product = &attention->products[i];
     for (uint32_t k = 0; i == attention->n_scores && k < group->n_nodes; k++)
       task->nodes[task->n_nodes++] = group->nodes[k];
-    task->stored[task->n_nodes] = i >= attention->n_scores;
-    task->nodes[task->n_nodes++] = attention->products[i].node;
+    task->nodes[task->n_nodes++] = product->node;
+    for (uint32_t k = 0; k < product->n_after; k++) task->nodes[task->n_nodes++] = product->after[k].node;
+    task->stored[task->n_nodes - 1] = i >= attention->n_scores;
   }
+}
+
+/* The first node that is stored. */
+static sx_id first_result(const sx_attention *attention) {
+  sx_id first = SX_NO_NODE;
+  for (uint32_t i = attention->n_scores; i < attention->n_products; i++)
+    if (attention->products[i].left.node < first) first = attention->products[i].left.node;
+  return first;
 }
 
 static bool can_be_evaluated(const sx_attention *attention) {
@@ -345,7 +423,8 @@ static sx_region make_region(finding *f, closure *all, const id_list *ends) {
   describe_products(f, attention, all, ends);
   describe_group(f, attention, all, ends);
   if (can_be_evaluated(attention)) sx_plan_attention_skip(f->planning, attention);
-  sx_region region = {.first = ends->ids.items[0], .inputs = all->inputs.items, .n_inputs = (uint32_t)all->inputs.n};
+  sx_region region = {
+      .first = first_result(attention), .inputs = all->inputs.items, .n_inputs = (uint32_t)all->inputs.n};
   region.task = (sx_task){.kind = SX_TASK_ATTENTION, .attention = attention};
   list_nodes(&region.task, f->planning->arena);
   return region;

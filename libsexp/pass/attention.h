@@ -21,11 +21,25 @@ typedef enum sx_attention_kind {
   SX_ATTENTION_OVER_ROWS     /* left [columns depth] = tile, transposed, times right [rows depth] */
 } sx_attention_kind;
 
+/* After a product, an operation of each element of its result with a constant: x + value, or x times value. */
+typedef struct sx_attention_after {
+  sx_id node;
+  bool adds;
+  float value;
+} sx_attention_after;
+
+enum { SX_ATTENTION_AFTER = 4 }; /* such operations of a product, at most */
+
 typedef struct sx_attention_product {
   sx_attention_kind kind;
   sx_id node, tile; /* the product; its result or operand that is [batch.. rows columns] */
   int64_t depth;
   sx_attention_matrix left, right;
+  /* Not of SCORES, whose left is the result: axes of the node that are left's, and what is done after it, which the last
+   * node of it stores. left.node: that one, or the product. */
+  int row_axis, column_axis, batch_axes[SX_RANK_MAX];
+  sx_attention_after after[SX_ATTENTION_AFTER];
+  uint32_t n_after;
 } sx_attention_product;
 
 /* Columns that need not be computed (attention_skip.c): in row r those with c > r + diagonal, if of a row's hidden
@@ -51,6 +65,10 @@ typedef struct sx_attention {
                     and what skip names */
   sx_attention_skip skip;
 } sx_attention;
+
+/* The view of a product's node, whose result is stored by this view of the last node after it; false: there is none. */
+bool sx_attention_product_view(const sx_graph *graph, const sx_attention_product *product, const sx_view *stored,
+                               sx_view *view);
 
 /* A head's gradients are the work of one thread, and a task of few rows saves nothing. At most so many products. Scores
  * of fewer bytes stay in the cache: where no columns can be left out, computing them again takes longer. */

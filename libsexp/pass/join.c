@@ -4,12 +4,13 @@
  *   becomes: %2 lies in b3, rows 12 apart, and %2' beside it from element 4 on. Where all pieces do, the concatenation
  *   has no task; else its task copies the others.
  *
- * A piece may be a value of a group or a product of f32, perhaps reshaped or transposed on the way, that nothing but
- * the concatenation reads. A group writes whole rows that are apart only where chains evaluate all of it, and rows are
- * not short; values that lie in one piece may come from any. Bits do not change: where an element is stored has no part
- * in it.
+ * A piece may be a value of a group, or a product of f32, of attention too, perhaps reshaped or transposed on the way,
+ * that nothing but the concatenation reads. A group writes whole rows that are apart only where chains evaluate all of
+ * it, and rows are not short; values that lie in one piece may come from any. Bits do not change: where an element is
+ * stored has no part in it.
  *
  * The buffer is alive from its first writer on. Where that makes the plan larger nothing is joined (plan.c). */
+#include "attention.h"
 #include "plan_parts.h"
 
 enum { SHORTEST_RUN = 128 }; /* elements of a row that a group writes apart from the next */
@@ -55,16 +56,6 @@ static void describe_groups(joining *j) {
   }
 }
 
-/* What the input of a VIEW must be for the view to be as it is; false: no view says that. */
-static bool view_of_input(const joining *j, sx_id id, const sx_view *view, sx_view *input) {
-  const sx_node *node = sx_node_at(j->graph, id);
-  *input = (sx_view){.offset = view->offset};
-  if (node->op == SX_OP_RESHAPE) return sx_view_reshape(sx_node_at(j->graph, node->inputs[0]), node, view, input);
-  if (node->op != SX_OP_TRANSPOSE) return false;
-  for (int i = 0; i < node->rank; i++) input->strides[node->ints[i]] = view->strides[i];
-  return true;
-}
-
 /* The computed node that the piece shows, and its view if the piece has that one; SX_NO_NODE: something else reads it
  * too, or it cannot be computed so. */
 static sx_id find_root(const joining *j, sx_id piece, sx_view *view) {
@@ -72,7 +63,7 @@ static sx_id find_root(const joining *j, sx_id piece, sx_view *view) {
     sx_view input;
     if (j->uses[id] != 1) return SX_NO_NODE;
     if (j->planning->roles[id] != SX_ROLE_VIEW) return id;
-    if (!view_of_input(j, id, view, &input)) return SX_NO_NODE;
+    if (!sx_view_of_input(j->graph, id, view, &input)) return SX_NO_NODE;
     *view = input;
   }
 }
@@ -98,19 +89,42 @@ static bool product_writes(const joining *j, sx_id id) {
   return true;
 }
 
+static bool attention_writes(const joining *j, sx_id id, const sx_view *view) {
+  uint32_t number = j->planning->region_of[id];
+  if (number == UINT32_MAX) return false;
+  const sx_attention *attention = j->planning->regions.items[number].task.attention;
+  for (uint32_t i = attention->n_scores; i < attention->n_products; i++) {
+    sx_view of_product;
+    if (attention->products[i].left.node == id)
+      return sx_attention_product_view(j->graph, &attention->products[i], view, &of_product);
+  }
+  return false;
+}
+
+static bool is_written_there(joining *j, sx_id id, const sx_view *view) {
+  switch ((sx_role)j->planning->roles[id]) {
+    case SX_ROLE_ELEMENT:
+      return group_writes(j, id, view);
+    case SX_ROLE_NODE:
+      return product_writes(j, id);
+    case SX_ROLE_ATTENTION:
+      return attention_writes(j, id, view);
+    default:
+      return false;
+  }
+}
+
 static bool place_piece(joining *j, sx_id concat, sx_id piece, int64_t offset) {
   sx_planning *planning = j->planning;
   sx_view view = planning->plan->views[concat], whole;
   view.offset = offset;
   whole = view;
   sx_id root = find_root(j, piece, &view);
-  if (root == SX_NO_NODE) return false;
-  bool element = is_element(j, root), node = planning->roles[root] == SX_ROLE_NODE;
-  if (!(element ? group_writes(j, root, &view) : node && product_writes(j, root))) return false;
+  if (root == SX_NO_NODE || !is_written_there(j, root, &view)) return false;
   for (sx_id id = piece; id != root; id = sx_node_at(j->graph, id)->inputs[0]) {
     sx_view input;
     planning->plan->views[id] = whole;
-    view_of_input(j, id, &whole, &input);
+    sx_view_of_input(j->graph, id, &whole, &input);
     whole = input;
   }
   planning->plan->views[root] = view;

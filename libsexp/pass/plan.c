@@ -224,6 +224,7 @@ static sx_plan *make_plan(const sx_graph *graph, const sx_plan_options *options,
   sx_plan_attention(&planning);
   sx_plan_fuse(&planning);
   sx_plan_join(&planning);
+  sx_plan_attention_results(&planning);
   make_buffers(&m);
   make_tasks(&m);
   make_outputs(&m);

@@ -62,8 +62,12 @@ void sx_plan_layouts(const sx_graph *graph, sx_id *layouts, sx_arena *arena);
 void sx_plan_views(sx_planning *planning);
 /* The view `in` of `from`, as its RESHAPE to `node` is one; false: it is none. */
 bool sx_view_reshape(const sx_node *node, const sx_node *from, const sx_view *in, sx_view *out);
+/* What the input of a RESHAPE or TRANSPOSE must be for it to have the view; false: no view says that. */
+bool sx_view_of_input(const sx_graph *graph, sx_id id, const sx_view *view, sx_view *input);
 /* Fills regions, region_of and the role ATTENTION, where the options ask for it. */
 void sx_plan_attention(sx_planning *planning);
+/* Fills left of the results of regions, whose views are final: sx_plan_join comes before. */
+void sx_plan_attention_results(sx_planning *planning);
 /* Fills attention->skip, and stores what that names. */
 void sx_plan_attention_skip(const sx_planning *planning, struct sx_attention *attention);
 /* Fills groups, rows and stored, and turns the role ROWS into ELEMENT or NODE. */

@@ -108,6 +108,15 @@ bool sx_view_reshape(const sx_node *node, const sx_node *from, const sx_view *in
   return true;
 }
 
+bool sx_view_of_input(const sx_graph *graph, sx_id id, const sx_view *view, sx_view *input) {
+  const sx_node *node = sx_node_at(graph, id);
+  *input = (sx_view){.offset = view->offset};
+  if (node->op == SX_OP_RESHAPE) return sx_view_reshape(sx_node_at(graph, node->inputs[0]), node, view, input);
+  if (node->op != SX_OP_TRANSPOSE) return false;
+  for (int i = 0; i < node->rank; i++) input->strides[node->ints[i]] = view->strides[i];
+  return true;
+}
+
 typedef bool view_rule(const sx_node *node, const sx_node *from, const sx_view *in, sx_view *out);
 
 static view_rule *const view_rules[SX_N_OPS] = {
