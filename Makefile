@@ -46,7 +46,7 @@ LIBSEXP_SOURCES := \
   libsexp/pass/cse.c libsexp/pass/dce.c libsexp/pass/fold_constant.c libsexp/pass/gradient.c \
   libsexp/pass/gradient_moves.c libsexp/pass/gradient_rules.c libsexp/pass/simplify.c \
   libsexp/pass/attention.c libsexp/pass/attention_skip.c libsexp/pass/cost.c libsexp/pass/cut.c libsexp/pass/degrees.c libsexp/pass/fuse.c libsexp/pass/in_place.c libsexp/pass/memory.c libsexp/pass/pack.c libsexp/pass/plan.c libsexp/pass/plan_print.c \
-  libsexp/pass/join.c libsexp/pass/layout.c libsexp/pass/lives.c libsexp/pass/part.c libsexp/pass/recompute.c libsexp/pass/recompute_clone.c libsexp/pass/rows.c libsexp/pass/schedule.c libsexp/pass/stack.c libsexp/pass/stack_rules.c libsexp/pass/view.c libsexp/pass/wait.c \
+  libsexp/pass/join.c libsexp/pass/layout.c libsexp/pass/lives.c libsexp/pass/recompute.c libsexp/pass/recompute_clone.c libsexp/pass/rows.c libsexp/pass/schedule.c libsexp/pass/stack.c libsexp/pass/stack_rules.c libsexp/pass/view.c libsexp/pass/wait.c \
   libsexp/cpu/attention.c libsexp/cpu/attention_operands.c libsexp/cpu/attention_prepare.c libsexp/cpu/canonical.c libsexp/cpu/columns.c libsexp/cpu/chain.c libsexp/cpu/dispatch.c libsexp/cpu/elementwise.c libsexp/cpu/executable.c \
   libsexp/cpu/backend.c \
   libsexp/cpu/group_prepare.c libsexp/cpu/launch.c \

@@ -58,11 +58,10 @@ static void plan_unit(compiler *c, sx_unit *unit) {
   sx_plan_options options = {.fuse = optimize, .reuse = optimize, .wait = optimize, .layout = engines};
   options.columns = options.join = options.tiles = engines;
   if (engines) options.attention = SX_ATTENTION_FASTER;
-  const sx_graph *graph = engines ? sx_pass_part(unit->graph, &c->program->diags) : unit->graph;
   if (engines && c->compiled->recompute > 0)
-    unit->plan = sx_plan_recompute(graph, &options, c->compiled->recompute, c->program->arena);
+    unit->plan = sx_plan_recompute(unit->graph, &options, c->compiled->recompute, c->program->arena);
   else
-    unit->plan = sx_plan_make(graph, &options, c->program->arena);
+    unit->plan = sx_plan_make(unit->graph, &options, c->program->arena);
 }
 
 static bool compile_unit(compiler *c, sx_unit *unit, const char *label, sx_graph *graph) {

@@ -4,10 +4,10 @@
  *   becomes: the group adds each row of %8, while it is in registers, to one of 32 lanes of a table; the lanes are
  *   folded at the end. Where nothing else reads %8, it is not stored.
  *
- * Three kinds of values are at hand: what a group computes; what it reads, of a product mostly, whether the sum comes
- * before it or after; and a concatenation whose pieces are all computed by groups, each of which makes the sums of its
- * own. A sum is made at another place than the plan has it, so its memory must be free there, and nothing may read it
- * in between.
+ * A value is at hand that a group computes, or reads, as one does a product's result, whether the sum comes before it
+ * or after. A sum is made at another place than the plan has it, so its memory must be free there, and nothing may read
+ * it in between. What groups write as pieces of a concatenation is summed where it lies: rows of pieces are short, and
+ * adding them to lanes took longer than reading them once more.
  *
  * The order of a sum (numerics 1) has lane j take rows j, j + 32, ... of a chunk of 4096 rows in turn. So threads share
  * chunks and the lanes of each, not ranges of rows; each chunk has a table. Short rows are evaluated several at once,
@@ -42,7 +42,6 @@ typedef struct finding {
 typedef struct offer {
   uint32_t task, sum; /* tasks */
   sx_id summed;       /* a value that the group computes or reads */
-  int64_t offset;     /* of its columns in the sum */
 } offer;
 
 /* By nodes of the graph, whatever tasks they are in; a view reads nothing. */
@@ -195,7 +194,6 @@ static bool take(finding *f, const offer *one, int64_t n_rows) {
   columns->n_rows = n_rows / joined;
   columns->summed[columns->n] = one->summed;
   columns->targets[columns->n] = target;
-  columns->offsets[columns->n] = one->offset;
   columns->read[columns->n++] = f->n_readings[buffer] > 1 || plan->buffers.items[buffer].kind != SX_BUFFER_TEMPORARY;
   return true;
 }
@@ -207,28 +205,6 @@ static sx_id unshaped(const sx_plan *plan, sx_id id) {
 }
 
 static bool are_near(uint32_t a, uint32_t b) { return a < b ? b - a <= MOST_APART : a - b <= MOST_APART; }
-
-/* Every piece's columns by the group that computes it, or none. */
-static bool take_pieces(finding *f, uint32_t sum, sx_id concat, int64_t n_rows) {
-  const sx_node *node = sx_node_at(f->plan->graph, concat);
-  offer offers[SX_COLUMNS_MOST];
-  int64_t axis = node->ints[0], rows = 1, offset = 0;
-  uint32_t n_taken = 0;
-  for (int64_t i = 0; i < axis; i++) rows *= node->dims[i];
-  if (rows != n_rows || node->n_inputs > SX_COLUMNS_MOST) return false;
-  for (uint32_t k = 0; k < node->n_inputs; k++) {
-    sx_id piece = unshaped(f->plan, node->inputs[k]);
-    uint32_t task = f->task_of[piece];
-    bool in_place = f->plan->views[piece].buffer == f->plan->views[concat].buffer;
-    if (!task || !in_place || !are_near(task - 1, sum) || task - 1 > sum) return false;
-    offers[k] = (offer){task - 1, sum, piece, offset};
-    offset += sx_node_elements(sx_node_at(f->plan->graph, piece)) / n_rows;
-  }
-  while (n_taken < node->n_inputs && take(f, &offers[n_taken], n_rows)) n_taken++;
-  if (n_taken == node->n_inputs) return true;
-  while (n_taken--) f->of_tasks[offers[n_taken].task]->n--;
-  return false;
-}
 
 /* An input of the group that lies as the value does. */
 static sx_id read_as(const sx_plan *plan, const sx_task *task, sx_id value) {
@@ -271,9 +247,8 @@ static bool take_sum(finding *f, uint32_t t) {
   int64_t n_rows = sx_node_elements(from) / width;
   if (n_rows < SX_ROWS_FEWEST || n_rows > MOST_ROWS || !sx_view_is_contiguous(&plan->views[input], from)) return false;
   uint32_t writer = f->task_of[value];
-  if (writer && writer - 1 < t && are_near(writer - 1, t) && take(f, &(offer){writer - 1, t, value, 0}, n_rows))
+  if (writer && writer - 1 < t && are_near(writer - 1, t) && take(f, &(offer){writer - 1, t, value}, n_rows))
     return true;
-  if (sx_node_at(plan->graph, value)->op == SX_OP_CONCAT && take_pieces(f, t, value, n_rows)) return true;
   return take_read(f, t, input, n_rows);
 }
 

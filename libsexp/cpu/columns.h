@@ -13,7 +13,6 @@ typedef struct sx_columns {
   int64_t n_rows, row;               /* of the group: a row is one of what is summed, or several side by side */
   sx_id summed[SX_COLUMNS_MOST];     /* a node of the group, or an input of it */
   uint32_t targets[SX_COLUMNS_MOST]; /* buffers of the sums */
-  int64_t offsets[SX_COLUMNS_MOST];  /* elements, in that buffer: another group makes what is before */
   bool read[SX_COLUMNS_MOST];        /* whether something but the sum reads the node's buffer */
 } sx_columns;
 

@@ -425,7 +425,7 @@ static void fold_lanes(void *context, int64_t begin, int64_t end, int thread) {
     bool several = n_chunks(group) > 1;
     if (several) fold_chunks(sum, i, begin, end);
     group->chains->fold_columns(table_of(group, sum->tables, i, several ? n_chunks(group) : 0), lane_room(group), begin,
-                                end, (float *)sum->data[group->columns->targets[i]] + group->columns->offsets[i]);
+                                end, sum->data[group->columns->targets[i]]);
   }
 }
 

@@ -35,8 +35,8 @@ typedef struct sx_attention_product {
   sx_id node, tile; /* the product; its result or operand that is [batch.. rows columns] */
   int64_t depth;
   sx_attention_matrix left, right;
-  /* Not of SCORES, whose left is the result: axes of the node that are left's, and what is done after it, which the last
-   * node of it stores. left.node: that one, or the product. */
+  /* Not of SCORES, whose left is the result: axes of the node that are left's, and what is done after it, which the
+   * last node of it stores. left.node: that one, or the product. */
   int row_axis, column_axis, batch_axes[SX_RANK_MAX];
   sx_attention_after after[SX_ATTENTION_AFTER];
   uint32_t n_after;
@@ -48,7 +48,7 @@ typedef struct sx_attention_product {
 typedef struct sx_attention_skip {
   bool allowed;
   int64_t diagonal;
-  sx_id mask;      /* a condition that is true in the columns c <= r + diagonal and in no other; SX_NO_NODE: none is */
+  sx_id mask;       /* a condition that is true in the columns c <= r + diagonal and in no other; SX_NO_NODE: none is */
   double bound;     /* 0: scores may be anything */
   uint32_t bounded; /* the scores that may not, by number */
   sx_id *zeroes, *sums;

@@ -12,6 +12,5 @@ sx_pass sx_pass_gradient; /* BUILT -> EXPANDED: expands GRAD, drops STOP. E-GRAD
 sx_pass sx_pass_simplify; /* EXPANDED -> EXPANDED: exact identities only */
 sx_pass sx_pass_cse;      /* EXPANDED -> EXPANDED: equal nodes become one */
 sx_pass sx_pass_dce;      /* EXPANDED -> READY: only what outputs need, and inputs */
-sx_pass sx_pass_part;     /* READY -> READY: what is only sliced, slice by slice; for plans of the CPU engine */
 
 #endif

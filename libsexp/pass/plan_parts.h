@@ -1,5 +1,5 @@
-/* What the parts of planning share while a plan is made: view.c, attention.c, fuse.c, join.c, schedule.c, memory.c in this
- * order, called by plan.c; layout.c serves view.c, attention_skip.c attention.c, wait.c fuse.c, rows.c serves
+/* What the parts of planning share while a plan is made: view.c, attention.c, fuse.c, join.c, schedule.c, memory.c in
+ * this order, called by plan.c; layout.c serves view.c, attention_skip.c attention.c, wait.c fuse.c, rows.c serves
  * attention.c, fuse.c and plan.c. */
 #ifndef SX_PASS_PLAN_PARTS_H
 #define SX_PASS_PLAN_PARTS_H

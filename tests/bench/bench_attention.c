@@ -12,15 +12,15 @@
 enum { MOST = 400 };
 
 static const attention_shape shapes[] = {
-    {16, 4, 128, 128, 32, MASK_CAUSAL, false, false, false, true, false},
-    {16, 4, 128, 128, 32, MASK_CAUSAL, false, false, true, true, false},
-    {4, 6, 256, 256, 64, MASK_CAUSAL, false, false, false, true, false},
-    {4, 6, 256, 256, 64, MASK_CAUSAL, false, false, true, true, false},
-    {1, 8, 1024, 1024, 64, MASK_CAUSAL, false, false, true, true, false},
-    {4, 6, 256, 256, 64, MASK_NONE, false, false, false, true, false},
-    {4, 6, 256, 256, 64, MASK_NONE, false, false, true, true, false},
-    {1, 8, 1024, 1024, 64, MASK_NONE, false, false, true, true, false},
-    {4, 8, 1024, 1024, 32, MASK_NONE, false, false, true, true, false},
+    {16, 4, 128, 128, 32, MASK_CAUSAL, false, false, false, true, false, false},
+    {16, 4, 128, 128, 32, MASK_CAUSAL, false, false, true, true, false, false},
+    {4, 6, 256, 256, 64, MASK_CAUSAL, false, false, false, true, false, false},
+    {4, 6, 256, 256, 64, MASK_CAUSAL, false, false, true, true, false, false},
+    {1, 8, 1024, 1024, 64, MASK_CAUSAL, false, false, true, true, false, false},
+    {4, 6, 256, 256, 64, MASK_NONE, false, false, false, true, false, false},
+    {4, 6, 256, 256, 64, MASK_NONE, false, false, true, true, false, false},
+    {1, 8, 1024, 1024, 64, MASK_NONE, false, false, true, true, false, false},
+    {4, 8, 1024, 1024, 32, MASK_NONE, false, false, true, true, false, false},
 };
 
 static double now(void) {

@@ -105,6 +105,32 @@ static forward add_forward(writing *w, const attention_shape *c, const shapes *o
   return f;
 }
 
+/* Along the last axis, in which heads are merged if they are in what is wanted. */
+static void add_joined(writing *w, const attention_shape *c, const int *gradients) {
+  static const double factors[] = {0.37, -2, 1};
+  int width = c->merged ? c->h * c->d : c->d, pieces[3];
+  for (int i = 0; i < 3; i++) {
+    char shape[48];
+    int x = gradients[i];
+    snprintf(shape, sizeof shape, "[%d %d %d %d]", c->b, c->merged ? c->t : c->h, c->merged ? c->h : c->t, c->d);
+    if (c->merged) x = add(w, "transpose %%%d {perm [0 2 1 3]} : f32 %s", x, shape);
+    if (i < 2) x = add(w, "mul %%%d %%%d : f32 %s", x, add(w, "const {value %g} : f32 %s", factors[i], shape), shape);
+    if (c->merged) snprintf(shape, sizeof shape, "[%d %d %d]", c->b, c->t, width);
+    if (c->merged) x = add(w, "reshape %%%d : f32 %s", x, shape);
+    int zero = add(w, "const {value 0} : f32 %s", shape);
+    pieces[i] =
+        i == 1 ? add(w, "add %%%d %%%d : f32 %s", zero, x, shape) : add(w, "add %%%d %%%d : f32 %s", x, zero, shape);
+  }
+  char shape[48];
+  if (c->merged)
+    snprintf(shape, sizeof shape, "[%d %d %d]", c->b, c->t, 3 * width);
+  else
+    snprintf(shape, sizeof shape, "[%d %d %d %d]", c->b, c->h, c->t, 3 * width);
+  int all =
+      add(w, "concat %%%d %%%d %%%d {axis %d} : f32 %s", pieces[0], pieces[1], pieces[2], c->merged ? 2 : 3, shape);
+  w->n += (size_t)snprintf(w->text + w->n, sizeof w->text - w->n, "output \"joined\" %%%d\n", all);
+}
+
 static void add_backward(writing *w, const attention_shape *c, const shapes *of, const forward *f) {
   char like_k[48];
   snprintf(like_k, sizeof like_k, "[%d %d %d %d]", c->b, c->h, c->s, c->d);
@@ -125,6 +151,10 @@ static void add_backward(writing *w, const attention_shape *c, const shapes *of,
   }
   int dq = add(w, "einsum %%%d %%%d {labels \"bhqk,bhkd->bhqd\"} : f32 [%d %d %d %d]", x, f->k, c->b, c->h, c->t, c->d);
   int dk = add(w, "einsum %%%d %%%d {labels \"bhqd,bhqk->bhkd\"} : f32 %s", f->q, x, like_k);
+  if (c->joined) {
+    add_joined(w, c, (int[]){dq, dk, dv});
+    return;
+  }
   add_output(w, "dv", dv, c, c->s);
   add_output(w, "dq", dq, c, c->t);
   add_output(w, "dk", dk, c, c->s);

@@ -12,6 +12,7 @@ typedef struct attention_shape {
   mask_kind mask;
   bool bias, dropout, backward, merged; /* merged: results are wanted as [b t h d] */
   bool direct; /* the gradient of o is g, else g times o, so that there is nothing to do before o is known */
+  bool joined; /* the one output of the backward is all gradients, scaled and with zeros added, side by side; t = s */
 } attention_shape;
 
 /* Inputs q k v g, and as the shape has them bias, drop, seen; outputs o dq dk dv. more: NULL, or further lines, a

@@ -50,7 +50,6 @@ static const struct {
     {"simplify", sx_pass_simplify, SX_STAGE_EXPANDED},
     {"cse", sx_pass_cse, SX_STAGE_EXPANDED},
     {"dce", sx_pass_dce, SX_STAGE_READY},
-    {"part", sx_pass_part, SX_STAGE_READY},
     {"stack-2", stack_2, SX_STAGE_READY},
     {"stack-3", stack_3, SX_STAGE_READY},
 };

@@ -98,7 +98,7 @@ static void check_same(graphs *g, const char *name, const sx_graph *before, cons
 
 static void check_graph(graphs *g, const char *name, sx_graph *graph, uint64_t seed, int n_fills) {
   sx_graph *before = graphs_apply(g, graph, "gradient dce");
-  sx_graph *after = before ? graphs_apply(g, before, "simplify cse simplify cse dce part") : NULL;
+  sx_graph *after = before ? graphs_apply(g, before, "simplify cse simplify cse dce") : NULL;
   if (!after) fail_msg("%s: %s", name, graphs_error(g));
   for (int i = 0; i < n_fills; i++) check_same(g, name, before, after, seed + (uint64_t)i);
 }
@@ -125,7 +125,7 @@ static void check_file(const char *path) {
 
 static void test_files(void **state) {
   (void)state;
-  static const char *const folders[] = {"gradient", "simplify", "cse", "dce", "part"};
+  static const char *const folders[] = {"gradient", "simplify", "cse", "dce"};
   for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
     char path[512];
     snprintf(path, sizeof path, "tests/pass/%s", folders[i]);

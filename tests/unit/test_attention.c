@@ -14,7 +14,8 @@
 #include "../common/random_graph.h"
 
 static const sx_plan *plan_of(planned *p, sx_attention_use attention) {
-  const sx_plan_options options = {.fuse = true, .reuse = true, .layout = true, .attention = attention};
+  sx_plan_options options = {.fuse = true, .reuse = true, .layout = true, .attention = attention};
+  options.join = attention != SX_ATTENTION_NEVER;
   return sx_plan_make(p->graph, &options, &p->arena);
 }
 
@@ -151,22 +152,26 @@ static void check_shape(const attention_shape *c, uint64_t seed) {
 }
 
 static const attention_shape shapes_tested[] = {
-    {2, 4, 64, 64, 16, MASK_CAUSAL, false, false, true, true, false},
-    {1, 8, 50, 50, 7, MASK_CAUSAL, true, false, true, false, false},
-    {3, 3, 17, 49, 5, MASK_NONE, false, true, true, true, false},
-    {2, 5, 131, 131, 8, MASK_CAUSAL, false, true, true, true, false},
-    {4, 2, 57, 200, 9, MASK_ANY, true, true, true, true, false},
-    {8, 1, 33, 97, 3, MASK_ANY, false, false, true, false, false},
-    {2, 4, 257, 257, 4, MASK_CAUSAL, false, false, true, true, false},
-    {1, 8, 300, 280, 5, MASK_STRICT, false, false, true, true, false},
-    {1, 9, 530, 60, 3, MASK_NONE, true, false, true, true, false},
-    {1, 8, 257, 48, 60, MASK_NONE, false, false, true, true, false},
-    {2, 4, 40, 512, 33, MASK_CAUSAL, false, false, true, false, false},
-    {2, 4, 100, 64, 270, MASK_CAUSAL, false, false, false, true, false},
-    {8, 2, 128, 128, 32, MASK_STRICT, false, false, false, false, false},
-    {2, 4, 64, 64, 16, MASK_CAUSAL, false, false, true, true, true},
-    {2, 4, 70, 70, 30, MASK_CAUSAL, false, true, true, true, true},
-    {1, 8, 90, 90, 3, MASK_STRICT, false, false, true, true, true},
+    {2, 4, 64, 64, 16, MASK_CAUSAL, false, false, true, true, false, false},
+    {1, 8, 50, 50, 7, MASK_CAUSAL, true, false, true, false, false, false},
+    {3, 3, 17, 49, 5, MASK_NONE, false, true, true, true, false, false},
+    {2, 5, 131, 131, 8, MASK_CAUSAL, false, true, true, true, false, false},
+    {4, 2, 57, 200, 9, MASK_ANY, true, true, true, true, false, false},
+    {8, 1, 33, 97, 3, MASK_ANY, false, false, true, false, false, false},
+    {2, 4, 257, 257, 4, MASK_CAUSAL, false, false, true, true, false, false},
+    {1, 8, 300, 280, 5, MASK_STRICT, false, false, true, true, false, false},
+    {1, 9, 530, 60, 3, MASK_NONE, true, false, true, true, false, false},
+    {1, 8, 257, 48, 60, MASK_NONE, false, false, true, true, false, false},
+    {2, 4, 40, 512, 33, MASK_CAUSAL, false, false, true, false, false, false},
+    {2, 4, 100, 64, 270, MASK_CAUSAL, false, false, false, true, false, false},
+    {8, 2, 128, 128, 32, MASK_STRICT, false, false, false, false, false, false},
+    {2, 4, 64, 64, 16, MASK_CAUSAL, false, false, true, true, true, false},
+    {2, 4, 70, 70, 30, MASK_CAUSAL, false, true, true, true, true, false},
+    {1, 8, 90, 90, 3, MASK_STRICT, false, false, true, true, true, false},
+    {2, 4, 64, 64, 16, MASK_CAUSAL, false, false, true, true, false, true},
+    {1, 8, 300, 300, 5, MASK_STRICT, false, false, true, true, false, true},
+    {2, 4, 257, 257, 4, MASK_CAUSAL, false, false, true, false, false, true},
+    {1, 8, 50, 50, 7, MASK_NONE, false, true, true, false, true, true},
 };
 
 static void bits_are_those_of_the_composition(void **state) {
@@ -175,6 +180,26 @@ static void bits_are_those_of_the_composition(void **state) {
 }
 
 /* Nothing of the size of the scores is in memory. */
+/* Gradients are scaled by the task that computes them, and written where they are joined. */
+static void results_are_joined(void **state) {
+  (void)state;
+  planned *p =
+      planned_attention(&(attention_shape){2, 4, 64, 64, 16, MASK_CAUSAL, false, false, true, true, false, true}, NULL);
+  const sx_plan *plan = plan_of(p, SX_ATTENTION_ALWAYS);
+  const sx_task *task = &plan->tasks.items[plan->tasks.n - 1];
+  uint32_t n_after = 0;
+  assert_int_equal(task->kind, SX_TASK_ATTENTION);
+  for (uint32_t i = 0; i < task->attention->n_products; i++) n_after += task->attention->products[i].n_after;
+  assert_int_equal(n_after, 5);
+  for (uint32_t i = task->attention->n_scores; i < task->attention->n_products; i++) {
+    const sx_attention_matrix *left = &task->attention->products[i].left;
+    assert_int_equal(left->row, 3 * 64);
+    assert_int_equal(left->column, 1);
+    assert_int_equal(plan->buffers.items[plan->views[left->node].buffer].n_bytes, 2 * 64 * 3 * 64 * 4);
+  }
+  planned_free(p);
+}
+
 static void no_scores_are_in_memory(void **state) {
   (void)state;
   planned *p = planned_attention(&shapes_tested[3], NULL);
@@ -194,7 +219,7 @@ static void check_used(const attention_shape *c, bool used) {
 /* Without columns to leave out a backward computes anew only what is too large for caches. */
 static void tasks_are_made_where_they_pay(void **state) {
   (void)state;
-  attention_shape c = {2, 4, 256, 256, 16, MASK_CAUSAL, false, true, true, true, false};
+  attention_shape c = {2, 4, 256, 256, 16, MASK_CAUSAL, false, true, true, true, false, false};
   check_used(&c, true);
   c.mask = MASK_ANY;
   check_used(&c, false);
@@ -237,7 +262,8 @@ static void scores_of_what_is_inside_are_refused(void **state) {
       "%7 = einsum %6 %0 {labels \"bqk,bkd->bqd\"} : f32 [8 64 64]\n%8 = add %2 %7 : f32 [8 64 64]\n"
       "%9 = einsum %8 %1 {labels \"bqk,bkd->bqd\"} : f32 [8 64 64]\noutput \"o\" %9\n");
   assert_int_equal(count_tasks(plan_of(p, SX_ATTENTION_ALWAYS), SX_TASK_ATTENTION), 0);
-  check_values(p, &(attention_shape){8, 1, 64, 64, 64, MASK_NONE, false, false, false, false, false}, VALUES_PLAIN, 1);
+  check_values(p, &(attention_shape){8, 1, 64, 64, 64, MASK_NONE, false, false, false, false, false, false},
+               VALUES_PLAIN, 1);
   planned_free(p);
 }
 
@@ -281,8 +307,8 @@ static void left_out_columns_have_sums_of_blocks_before(void **state) {
       "%23 = const {value -1e-40} : f32 [8 512 4]\n%24 = einsum %22 %23 {labels \"bqk,bqd->bkd\"} : f32 [8 600 4]\n"
       "output \"dv\" %24\n");
   assert_int_equal(count_tasks(plan_of(p, SX_ATTENTION_ALWAYS), SX_TASK_ATTENTION), 1);
-  check_values(p, &(attention_shape){8, 1, 512, 600, 4, MASK_CAUSAL, false, false, false, false, false}, VALUES_PLAIN,
-               1);
+  check_values(p, &(attention_shape){8, 1, 512, 600, 4, MASK_CAUSAL, false, false, false, false, false, false},
+               VALUES_PLAIN, 1);
   planned_free(p);
 }
 
@@ -296,7 +322,8 @@ static void left_out_columns_have_sums_of_blocks_before(void **state) {
 static void check_text(const char *text) {
   planned *p = planned_text(text);
   assert_int_equal(count_tasks(plan_of(p, SX_ATTENTION_ALWAYS), SX_TASK_ATTENTION), 1);
-  check_values(p, &(attention_shape){8, 1, 64, 64, 4, MASK_CAUSAL, false, false, false, false, false}, VALUES_PLAIN, 1);
+  check_values(p, &(attention_shape){8, 1, 64, 64, 4, MASK_CAUSAL, false, false, false, false, false, false},
+               VALUES_PLAIN, 1);
   planned_free(p);
 }
 
@@ -432,6 +459,7 @@ static void softmax_is_found(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bits_are_those_of_the_composition),
+      cmocka_unit_test(results_are_joined),
       cmocka_unit_test(no_scores_are_in_memory),
       cmocka_unit_test(tasks_are_made_where_they_pay),
       cmocka_unit_test(other_graphs_have_no_such_tasks),

@@ -191,24 +191,21 @@ static int count_made(const char *text) {
   return n;
 }
 
-/* Each group makes the sums of its pieces, of what is stored and of what nothing else reads, in one part of one buffer;
- * not where a piece is copied, or is one of a group that cannot. */
+/* A sum of what several tasks write comes after all of them: groups, or groups and the task that copies the rest. */
 static void sums_of_what_is_joined(void **state) {
   (void)state;
-  static const int sizes[][4] = {{3, 5, 128, 131}, {2, 32, 200, 128}, {1, 60, 129, 1000}, {4, 1025, 128, 130}};
+  static const int sizes[][4] = {{3, 5, 128, 131}, {2, 32, 200, 128}, {4, 1025, 128, 130}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     int a = sizes[i][0], b = sizes[i][1], c = sizes[i][2], d = sizes[i][3];
     char text[2048];
-    int end = snprintf(text, sizeof text,
-                       "graph \"g\"\n%%0 = param {path \"x\"} : f32 [%d %d %d]\n"
-                       "%%1 = param {path \"y\"} : f32 [%d %d %d]\n%%2 = const {value 0.0} : f32 [%d %d %d]\n"
-                       "%%3 = add %%0 %%2 : f32 [%d %d %d]\n%%4 = exp %%1 : f32 [%d %d %d]\n"
-                       "%%5 = concat %%3 %%4 {axis 2} : f32 [%d %d %d]\n%%6 = sum %%5 {axes [0 1]} : f32 [%d]\n"
-                       "output \"s\" %%6\n",
-                       a, b, c, a, b, d, a, b, c, a, b, c, a, b, d, a, b, c + d, c + d);
-    assert_int_equal(count_made(text), 1);
-    snprintf(text + end, sizeof text - (size_t)end, "output \"c\" %%5\n");
-    assert_int_equal(count_made(text), 1);
+    snprintf(text, sizeof text,
+             "graph \"g\"\n%%0 = param {path \"x\"} : f32 [%d %d %d]\n"
+             "%%1 = param {path \"y\"} : f32 [%d %d %d]\n%%2 = const {value 0.0} : f32 [%d %d %d]\n"
+             "%%3 = add %%0 %%2 : f32 [%d %d %d]\n%%4 = exp %%1 : f32 [%d %d %d]\n"
+             "%%5 = concat %%3 %%4 {axis 2} : f32 [%d %d %d]\n%%6 = sum %%5 {axes [0 1]} : f32 [%d]\n"
+             "output \"s\" %%6\n",
+             a, b, c, a, b, d, a, b, c, a, b, c, a, b, d, a, b, c + d, c + d);
+    assert_int_equal(count_made(text), 0);
   }
   assert_int_equal(count_made("graph \"g\"\n%0 = param {path \"x\"} : f32 [40 128]\n%1 = exp %0 : f32 [40 128]\n"
                               "%2 = concat %1 %0 {axis 1} : f32 [40 256]\n%3 = sum %2 {axes [0]} : f32 [256]\n"
