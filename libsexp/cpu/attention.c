@@ -198,7 +198,7 @@ static bool run_group(const sx_attending_work *w, const span *rows, bool skips) 
 static void finish(const sx_attending_work *w, const sx_attending_product *p, int64_t first, int64_t n) {
   const sx_attention_matrix *left = &p->of->left;
   const sx_matrix_kernels *matrices = w->a->kernels->matrices;
-  float *result = sx_attending_left_of(w, p) + first * left->row;
+  float *result = w->at[p->left] + first * left->row;
   for (uint32_t k = 0; k < p->of->n_after; k++) {
     const sx_attention_after *after = &p->of->after[k];
     if (left->column == 1)
