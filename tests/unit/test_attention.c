@@ -451,7 +451,8 @@ static void softmax_is_found(void **state) {
     }
     if (found != changes[i].is_softmax) fail_msg("%s is %s", changes[i].to, found ? "a softmax" : "none");
     for (values kind = 0; kind < (found ? N_VALUES : 1); kind++)
-      check_values(p, &(attention_shape){8, 1, 64, 64, 4, MASK_CAUSAL, false, false, true, true, false, false}, kind, i);
+      check_values(p, &(attention_shape){8, 1, 64, 64, 4, MASK_CAUSAL, false, false, true, true, false, false}, kind,
+                   i);
     planned_free(p);
   }
 }
