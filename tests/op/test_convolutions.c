@@ -173,7 +173,7 @@ static const geometry windows[] = {
     {2, 8, 12, 4, 16, 4, 4, 4, 0},  {3, 20, 1, 7, 16, 3, 1, 2, 1},
     {2, 33, 90, 3, 32, 3, 3, 1, 1}, {1, 5, 520, 4, 16, 3, 3, 2, 0}, /* several strips of an image; of one row */
     {2, 14, 27, 5, 48, 2, 2, 3, 1}, {1, 11, 11, 5, 16, 7, 7, 1, 3}, /* the largest window; a larger one */
-    {1, 9, 9, 29, 16, 3, 3, 2, 1},
+    {1, 9, 9, 29, 16, 3, 3, 2, 1},  {2, 6, 12, 3, 32, 2, 2, 3, 4},  /* windows beyond the line's last column */
 };
 
 static void windows_of_few_channels(void **state) {

@@ -128,6 +128,7 @@ static void blocks(void **state) {
       {2, 0, 130, 300},  {1, 1, 70, 257},  {300, 1, 1, 513},  {20, 0, 600, 9},   {3, 0, 66, 256},   {30, 0, 20, 1024},
       {33, 0, 70, 1},    {300, 0, 40, 37}, {17, 0, 1024, 30}, {29, 0, 1040, 12}, {128, 1, 10, 512}, {2, 0, 1100, 290},
       {1, 0, 1030, 520}, {50, 0, 37, 3},   {40, 1, 530, 260}, {9, 0, 80, 40},    {2, 0, 64, 512},   {25, 0, 16, 260},
+      {10, 0, 37, 830},  {8, 0, 37, 1020}, /* more packed rows than there is room for; as many */
   };
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
     for (int l = 0; l < N_LAYOUTS; l++) check(&layouts[l], 1, shapes[s][0], shapes[s][2], shapes[s][3], shapes[s][1]);
@@ -159,8 +160,8 @@ static void lines_that_meet(void **state) {
 /* Blocks of rows, of columns and of the contracted index are widened. */
 static void short_floats(void **state) {
   (void)state;
-  static const int64_t shapes[][4] = {
-      {1, 0, 1, 1}, {1, 1, 70, 300}, {20, 0, 530, 20}, {180, 1, 34, 270}, {2, 0, 9, 520}};
+  static const int64_t shapes[][4] = {{1, 0, 1, 1},      {1, 1, 70, 300}, {20, 0, 530, 20},
+                                      {180, 1, 34, 270}, {2, 0, 9, 520},  {20, 0, 34, 257}};
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
     for (int l = 0; l < N_LAYOUTS; l++)
       for (sx_dtype dtype = SX_BF16; dtype <= SX_F16; dtype++)

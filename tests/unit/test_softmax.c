@@ -122,9 +122,10 @@ typedef struct refusal {
 static const refusal refusals[] = {
     {20, -INFINITY, 0.5f, NAN, true},      {0, -INFINITY, 0.5f, NAN, false},      {-3, -INFINITY, 0.5f, NAN, false},
     {20, -110, 0.5f, NAN, true},           {20, -100, 0.5f, NAN, false},          {20, 3, 0.5f, NAN, false},
-    {20, -INFINITY, NAN, NAN, false},      {20, -INFINITY, INFINITY, NAN, false}, {20, -INFINITY, -INFINITY, NAN, true},
-    {20, -INFINITY, 3e38f, NAN, true},     {20, -INFINITY, 0.5f, 0.0f, false},    {20, -INFINITY, 0.5f, -0.0f, false},
-    {20, -INFINITY, 0.5f, INFINITY, true}, {COLUMNS, 3, 0.5f, NAN, true},         {COLUMNS - 13, 3, 0.5f, NAN, false},
+    {20, -103.7f, 0.5f, NAN, true},        {20, -102.9f, 0.5f, NAN, false},       {20, -INFINITY, NAN, NAN, false},
+    {20, -INFINITY, INFINITY, NAN, false}, {20, -INFINITY, -INFINITY, NAN, true}, {20, -INFINITY, 3e38f, NAN, true},
+    {20, -INFINITY, 0.5f, 0.0f, false},    {20, -INFINITY, 0.5f, -0.0f, false},   {20, -INFINITY, 0.5f, INFINITY, true},
+    {COLUMNS, 3, 0.5f, NAN, true},         {COLUMNS - 13, 3, 0.5f, NAN, false},
 };
 
 /* Hidden columns that are not 0, rows without any that is seen, what is no number, a sum of a gradient that is 0. */
