@@ -206,10 +206,17 @@ static sx_id unshaped(const sx_plan *plan, sx_id id) {
 
 static bool are_near(uint32_t a, uint32_t b) { return a < b ? b - a <= MOST_APART : a - b <= MOST_APART; }
 
-/* An input of the group that lies as the value does. */
+static bool writes(const sx_plan *plan, const sx_task *task, uint32_t buffer) {
+  for (uint32_t i = 0; i < task->n_nodes; i++)
+    if (task->stored[i] && plan->views[task->nodes[i]].buffer == buffer) return true;
+  return false;
+}
+
+/* An input of the group that lies as the value does; what the group computes is none. */
 static sx_id read_as(const sx_plan *plan, const sx_task *task, sx_id value) {
   int64_t n = sx_node_elements(sx_node_at(plan->graph, value));
-  for (uint32_t i = 0; i < task->n_nodes && task->kind == SX_TASK_ELEMENT; i++) {
+  if (task->kind != SX_TASK_ELEMENT || writes(plan, task, plan->views[value].buffer)) return SX_NO_NODE;
+  for (uint32_t i = 0; i < task->n_nodes; i++) {
     const sx_node *node = sx_node_at(plan->graph, task->nodes[i]);
     for (uint32_t k = 0; k < node->n_inputs; k++) {
       const sx_node *input = sx_node_at(plan->graph, node->inputs[k]);

@@ -13,7 +13,7 @@
 typedef struct access {
   uint32_t task, position; /* 1 + the task, 0: none; the node in it */
   bool movable;            /* every reader in that task takes the same element that it writes */
-  bool part;               /* of a write: it is not whole after it */
+  bool part;               /* of a write: of a piece of the output, whose elements are at other indices */
 } access;
 
 static bool may_stop(const sx_graph *graph) {
@@ -33,21 +33,19 @@ static bool may_stop(const sx_graph *graph) {
 }
 
 static void note_read(const sx_plan *plan, access *reads, uint32_t t, uint32_t position, sx_id input) {
-  const sx_view *view = &plan->views[input];
-  if (view->buffer == UINT32_MAX) return;
-  access *read = &reads[view->buffer];
+  if (plan->views[input].buffer == UINT32_MAX) return;
+  access *read = &reads[plan->views[input].buffer];
   if (read->task != t + 1)
     *read = (access){.task = t + 1, .position = position, .movable = plan->tasks.items[t].kind == SX_TASK_ELEMENT};
   read->position = position;
-  const sx_node *node = sx_node_at(plan->graph, input);
-  int64_t n_bytes = sx_node_elements(node) * (int64_t)sx_dtype_bytes(node->dtype);
-  if (n_bytes != plan->buffers.items[view->buffer].n_bytes || !sx_view_is_contiguous(view, node)) read->movable = false;
+  if (!sx_view_is_whole(plan, input)) read->movable = false;
 }
 
 /* The first one counts. */
-static void note_write(const sx_plan *plan, access *writes, uint32_t buffer, access write) {
+static void note_write(const sx_plan *plan, access *writes, sx_id id, access write) {
+  uint32_t buffer = plan->views[id].buffer;
   if (writes[buffer].task) return;
-  write.part = plan->buffers.items[buffer].whole != plan->buffers.items[buffer].first;
+  write.part = !sx_view_is_whole(plan, id);
   writes[buffer] = write;
 }
 
@@ -62,9 +60,9 @@ static void note_task(const sx_plan *plan, access *reads, access *writes, uint32
     const sx_node *node = sx_node_at(plan->graph, task->nodes[i]);
     for (uint32_t k = 0; k < node->n_inputs; k++) note_read(plan, reads, t, i, node->inputs[k]);
     if (task->kind == SX_TASK_NODE)
-      note_write(plan, writes, task->target, (access){.task = t + 1});
+      note_write(plan, writes, task->nodes[0], (access){.task = t + 1});
     else if (task->stored[i])
-      note_write(plan, writes, plan->views[task->nodes[i]].buffer, (access){.task = t + 1, .position = i});
+      note_write(plan, writes, task->nodes[i], (access){.task = t + 1, .position = i});
   }
 }
 

@@ -3,7 +3,8 @@
  * Requires ordered tasks with what they read and write. Gives first, last and offset of the temporaries;
  * two whose lives overlap do not overlap in memory, but for one case: the result of an element group may
  * take the place of an input that dies there. That is legal where the input is read as the result is
- * written, one element index for both, with one dtype, and no later node of the group reads the input.
+ * written, one element index for both, with one dtype, and no later node of the group reads the input. A piece of a
+ * concatenation takes no such place: its elements are at other indices.
  *
  *   tasks a->b, b->c, c->d of equal sizes   becomes: a at 0, b at 64, c at 0; or all at 0 in element groups.
  *
@@ -45,10 +46,8 @@ static void find_lives(sx_planning *planning) {
   }
 }
 
-static void note_input(memory_plan *m, uint32_t at, uint32_t position, sx_id input, sx_dtype dtype) {
-  const sx_node *node = sx_node_at(m->planning->graph, input);
-  const sx_view *view = &m->plan->views[input];
-  uint32_t buffer = view->buffer;
+static void note_input(memory_plan *m, uint32_t at, uint32_t position, sx_id input) {
+  uint32_t buffer = m->plan->views[input].buffer;
   const sx_buffer *held = &m->plan->buffers.items[buffer];
   if (held->kind != SX_BUFFER_TEMPORARY || held->last != at || held->first == at) return;
   if (m->met[buffer] != at + 1) {
@@ -57,19 +56,15 @@ static void note_input(memory_plan *m, uint32_t at, uint32_t position, sx_id inp
     SX_PUSH(m->planning->arena, m->candidates, buffer);
   }
   m->last_reader[buffer] = position;
-  bool covers = sx_node_elements(node) * (int64_t)sx_dtype_bytes(dtype) == held->n_bytes;
-  if (!covers || !sx_view_is_contiguous(view, node)) m->movable[buffer] = false;
+  if (!sx_view_is_whole(m->plan, input)) m->movable[buffer] = false;
 }
 
 static void list_candidates(memory_plan *m, uint32_t at, const sx_task *task) {
   m->candidates.n = 0;
   for (uint32_t i = 0; i < task->n_nodes; i++) {
     const sx_node *node = sx_node_at(m->planning->graph, task->nodes[i]);
-    for (uint32_t k = 0; k < node->n_inputs; k++) {
-      sx_id input = node->inputs[k];
-      if (m->plan->views[input].buffer != UINT32_MAX)
-        note_input(m, at, i, input, sx_node_at(m->planning->graph, input)->dtype);
-    }
+    for (uint32_t k = 0; k < node->n_inputs; k++)
+      if (m->plan->views[node->inputs[k]].buffer != UINT32_MAX) note_input(m, at, i, node->inputs[k]);
   }
 }
 
@@ -105,8 +100,9 @@ static void make_slots(memory_plan *m, bool reuse) {
     for (uint32_t i = 0; i < task->n_nodes; i++) {
       if (task->stored ? !task->stored[i] : i > 0) continue;
       uint32_t buffer = task->stored ? m->plan->views[task->nodes[i]].buffer : task->target;
-      if (is_temporary(m, buffer) && m->slot_of[buffer] == UINT32_MAX)
-        give_slot(m, buffer, element ? find_place(m, buffer, i) : UINT32_MAX);
+      if (!is_temporary(m, buffer) || m->slot_of[buffer] != UINT32_MAX) continue;
+      bool whole = element && sx_view_is_whole(m->plan, task->nodes[i]);
+      give_slot(m, buffer, whole ? find_place(m, buffer, i) : UINT32_MAX);
     }
   }
 }

@@ -133,10 +133,8 @@ static void make_outputs(making *m) {
   for (size_t i = 0; i < graph->outputs.n; i++) {
     const sx_output *output = &graph->outputs.items[i];
     const sx_node *node = sx_node_at(graph, output->node);
-    const sx_view *view = &m->plan->views[output->node];
-    sx_buffer *buffer = &m->plan->buffers.items[view->buffer];
-    bool whole = buffer->n_bytes == node_bytes(node) && sx_view_is_contiguous(view, node);
-    if (buffer->kind == SX_BUFFER_TEMPORARY && whole) {
+    sx_buffer *buffer = &m->plan->buffers.items[m->plan->views[output->node].buffer];
+    if (buffer->kind == SX_BUFFER_TEMPORARY && sx_view_is_whole(m->plan, output->node)) {
       buffer->kind = SX_BUFFER_OUTPUT;
       buffer->name = output->name;
       continue;

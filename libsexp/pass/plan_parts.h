@@ -64,6 +64,8 @@ void sx_plan_views(sx_planning *planning);
 bool sx_view_reshape(const sx_node *node, const sx_node *from, const sx_view *in, sx_view *out);
 /* What the input of a RESHAPE or TRANSPOSE must be for it to have the view; false: no view says that. */
 bool sx_view_of_input(const sx_graph *graph, sx_id id, const sx_view *view, sx_view *input);
+/* Whether the node is all of the buffer that it is seen in, in order. */
+bool sx_view_is_whole(const sx_plan *plan, sx_id id);
 /* Fills regions, region_of and the role ATTENTION, where the options ask for it. */
 void sx_plan_attention(sx_planning *planning);
 /* Fills left of the results of regions, whose views are final: sx_plan_join comes before. */

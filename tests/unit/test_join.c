@@ -177,6 +177,24 @@ static void what_cannot_be_written_there_is_copied(void **state) {
                    1);
 }
 
+/* A piece is elsewhere in its buffer than what the group reads: it does not take the place of that, though it has as many
+ * bytes and dies there. Of each row an element, last in the buffer; or all of it, turned. */
+static void pieces_take_no_place(void **state) {
+  (void)state;
+  assert_int_equal(check_text("graph \"g\"\n%0 = param {path \"x\"} : f32 [8 48]\n%1 = abs %0 : f32 [8 48]\n"
+                              "%2 = cumsum %1 {axis 0, reverse 1} : f32 [8 48]\n"
+                              "%3 = reduce-max %2 {axes [1]} : f32 [8]\n%4 = param {path \"y\"} : f32 [376]\n"
+                              "%5 = neg %4 : f32 [376]\n%6 = concat %5 %3 {axis 0} : f32 [384]\n"
+                              "%7 = cumsum %6 {axis 0, reverse 0} : f32 [384]\noutput \"c\" %7\n"),
+                   0);
+  assert_int_equal(check_text("graph \"g\"\n%0 = param {path \"x\"} : f32 [5 3 128]\n"
+                              "%1 = cumsum %0 {axis 1, reverse 0} : f32 [5 3 128]\n%2 = neg %1 : f32 [5 3 128]\n"
+                              "%3 = transpose %2 {perm [1 0 2]} : f32 [3 5 128]\n"
+                              "%4 = concat %3 {axis 0} : f32 [3 5 128]\n"
+                              "%5 = cumsum %4 {axis 0, reverse 0} : f32 [3 5 128]\noutput \"c\" %5\n"),
+                   0);
+}
+
 /* ---- sums of columns ----------------------------------------------------------------------------- */
 
 /* Sums of the graph's plan that groups make. */
@@ -251,6 +269,11 @@ static void sums_that_stay(void **state) {
           "%5 = param {path \"z\"} : f32 [1280 64]\n%6 = add %4 %5 : f32 [1280 64]\n"
           "%7 = sum %6 {axes [1]} : f32 [1280]\noutput \"y\" %7\noutput \"s\" %2\n"),
       0);
+  /* of what the group computes in a call, and reads in other shapes */
+  assert_int_equal(count_made("graph \"g\"\n%0 = param {path \"x\"} : f32 [64 128]\n%1 = pow %0 %0 : f32 [64 128]\n"
+                              "%2 = reshape %1 : f32 [128 64]\n%3 = exp %2 : f32 [128 64]\n"
+                              "%4 = sum %1 {axes [0]} : f32 [128]\noutput \"s\" %4\noutput \"y\" %3\n"),
+                   0);
 }
 
 /* The plan says where pieces lie, and a buffer is alive from its first writer on. */
@@ -314,6 +337,7 @@ int main(void) {
       cmocka_unit_test(reshaped_pieces_and_rows),
       cmocka_unit_test(products_write_parts_of_it),
       cmocka_unit_test(what_cannot_be_written_there_is_copied),
+      cmocka_unit_test(pieces_take_no_place),
       cmocka_unit_test(sums_of_what_is_joined),
       cmocka_unit_test(sums_of_what_a_group_reads),
       cmocka_unit_test(sums_that_stay),

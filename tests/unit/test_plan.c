@@ -268,7 +268,7 @@ static void outputs_are_written_in_place_where_they_can(void **state) {
 
 static bool in_place(const char *text, const char *name) {
   planned *p = planned_text(text);
-  const sx_plan *plan = planned_plan(p, true, true);
+  const sx_plan *plan = planned_engine_plan(p, true, true);
   const bool *in_places = sx_plan_in_place(plan, &p->arena);
   bool found = false, result = false;
   for (size_t b = 0; b < plan->buffers.n; b++) {
@@ -325,6 +325,14 @@ static void outputs_take_the_place_of_what_is_read_no_more(void **state) {
       "%4 = gather %2 %3 : f32 [2]\n"
       "output \"param/w\" %1\noutput \"y\" %4\n";
   assert_false(in_place(may_stop, "param/w"));
+  const char *joined_elsewhere =
+      "graph \"g\"\n"
+      "%0 = param {path \"w\"} : f32 [2 3 128]\n"
+      "%1 = neg %0 : f32 [2 3 128]\n"
+      "%2 = transpose %1 {perm [1 0 2]} : f32 [3 2 128]\n"
+      "%3 = concat %2 {axis 0} : f32 [3 2 128]\n"
+      "output \"param/w\" %3\n";
+  assert_false(in_place(joined_elsewhere, "param/w"));
 }
 
 /* Both sums before both exps would need two large buffers at once. */
