@@ -137,11 +137,11 @@ static int64_t scratch_bytes(const sx_executable *e, int n_threads) {
   return sx_aligned(most);
 }
 
-/* A group with sums of columns goes alone: what would be its launch ends before it. */
+/* A group with sums of columns goes alone: what would be its launch ends before it, and another begins after it. */
 static void part_sums(const sx_executable *e, uint32_t *counts) {
   for (size_t i = 0; i < e->n_steps; i++)
     for (uint32_t k = 1; k < counts[i]; k++) {
-      if (!e->steps[i + k].sums) continue;
+      if (!e->steps[i].sums && !e->steps[i + k].sums) continue;
       counts[i + k] = counts[i] - k;
       counts[i] = k;
     }

@@ -177,8 +177,8 @@ static void what_cannot_be_written_there_is_copied(void **state) {
                    1);
 }
 
-/* A piece is elsewhere in its buffer than what the group reads: it does not take the place of that, though it has as many
- * bytes and dies there. Of each row an element, last in the buffer; or all of it, turned. */
+/* A piece is elsewhere in its buffer than what the group reads: it does not take the place of that, though it has as
+ * many bytes and dies there. Of each row an element, last in the buffer; or all of it, turned. */
 static void pieces_take_no_place(void **state) {
   (void)state;
   assert_int_equal(check_text("graph \"g\"\n%0 = param {path \"x\"} : f32 [8 48]\n%1 = abs %0 : f32 [8 48]\n"
@@ -247,6 +247,19 @@ static void sums_of_what_a_group_reads(void **state) {
              a, b, b, c, a, c, c, a, a, a, c, a, c, a, c, c);
     assert_int_equal(count_made(text), 2);
   }
+}
+
+/* Groups that would be one launch with the group that makes the sum, before it and after it, are computed too. */
+static void sums_beside_other_groups(void **state) {
+  (void)state;
+  assert_int_equal(
+      count_made("graph \"g\"\n%0 = param {path \"x\"} : f32 [40 16]\n%1 = param {path \"w\"} : f32 [16 128]\n"
+                 "%2 = einsum %0 %1 {labels \"ab,bc->ac\"} : f32 [40 128]\n"
+                 "%3 = sum %2 {axes [0]} : f32 [128]\n%4 = param {path \"a\"} : f32 [100]\n"
+                 "%5 = neg %4 : f32 [100]\n%6 = exp %2 : f32 [40 128]\n%7 = param {path \"b\"} : f32 [70]\n"
+                 "%8 = neg %7 : f32 [70]\n%9 = param {path \"c\"} : f32 [7]\n%10 = abs %9 : f32 [7]\n"
+                 "output \"s\" %3\noutput \"y\" %5\noutput \"e\" %6\noutput \"z\" %8\noutput \"v\" %10\n"),
+      1);
 }
 
 /* What is read before the group is made where the plan has it; so is the sum of a value that the group has one of for
@@ -340,6 +353,7 @@ int main(void) {
       cmocka_unit_test(pieces_take_no_place),
       cmocka_unit_test(sums_of_what_is_joined),
       cmocka_unit_test(sums_of_what_a_group_reads),
+      cmocka_unit_test(sums_beside_other_groups),
       cmocka_unit_test(sums_that_stay),
       cmocka_unit_test(plans_tell_it),
       cmocka_unit_test(memory_does_not_grow),
