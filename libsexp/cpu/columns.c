@@ -62,18 +62,6 @@ static uint32_t *count_readings(const sx_plan *plan, sx_arena *arena) {
   return counts;
 }
 
-/* Elements that stay of a reduction over the leading axes; 0: it is none. */
-static int64_t kept_row(const sx_graph *graph, const sx_node *sum) {
-  if (sum->op != SX_OP_SUM || sum->dtype != SX_F32) return 0;
-  const sx_node *from = sx_node_at(graph, sum->inputs[0]);
-  int64_t row = 1;
-  if (from->dtype != SX_F32) return 0;
-  for (uint32_t k = 0; k < sum->n_ints; k++)
-    if (sum->ints[k] >= (int64_t)sum->n_ints) return 0;
-  for (int axis = (int)sum->n_ints; axis < from->rank; axis++) row *= from->dims[axis];
-  return row;
-}
-
 /* Whether the group has one of the node's elements for each of its rows: those are no rows that could be summed. */
 static bool is_one_a_row(const sx_plan *plan, const sx_task *task, const sx_node *node) {
   for (uint32_t i = 0; i < task->n_nodes; i++) {
@@ -182,8 +170,7 @@ static bool take(finding *f, const offer *one, int64_t n_rows) {
   int64_t width = sx_node_elements(sx_node_at(plan->graph, one->summed)) / n_rows;
   uint32_t buffer = plan->views[one->summed].buffer, target = plan->views[plan->tasks.items[one->sum].nodes[0]].buffer;
   if (columns->n == SX_COLUMNS_MOST || (columns->n && columns->width != width)) return false;
-  if (!width || width > SX_ROW_MOST || (group->row && group->row != width) || !stores_rows(plan, group, width))
-    return false;
+  if (width > SX_ROW_MOST || (group->row && group->row != width) || !stores_rows(plan, group, width)) return false;
   if (!is_at_hand(plan, group, one->summed) || !is_free(plan, one, target)) return false;
   int64_t joined = columns->n ? sx_columns_joined(columns) : rows_to_join(plan, group, width, n_rows);
   if (joined * width < SHORTEST_ROW) return false;
@@ -246,13 +233,12 @@ static bool take_sum(finding *f, uint32_t t) {
   const sx_plan *plan = f->plan;
   const sx_task *task = &plan->tasks.items[t];
   const sx_node *sum = sx_node_at(plan->graph, task->nodes[0]);
-  int64_t width = task->kind == SX_TASK_NODE ? kept_row(plan->graph, sum) : 0;
-  if (!width) return false;
+  int64_t n_rows = task->kind == SX_TASK_NODE ? sx_summed_rows(plan->graph, task->nodes[0]) : 0;
+  if (!n_rows || n_rows > MOST_ROWS) return false;
   sx_id input = sum->inputs[0], value = unshaped(plan, input);
   if (plan->views[value].buffer != plan->views[input].buffer) value = input; /* of which it is a copy */
   const sx_node *from = sx_node_at(plan->graph, input);
-  int64_t n_rows = sx_node_elements(from) / width;
-  if (n_rows < SX_ROWS_FEWEST || n_rows > MOST_ROWS || !sx_view_is_contiguous(&plan->views[input], from)) return false;
+  if (!sx_view_is_contiguous(&plan->views[input], from)) return false;
   uint32_t writer = f->task_of[value];
   if (writer && writer - 1 < t && are_near(writer - 1, t) && take(f, &(offer){writer - 1, t, value}, n_rows))
     return true;

@@ -88,6 +88,8 @@ bool sx_chain_can(sx_op op, sx_dtype from, sx_dtype to);
 bool sx_is_stretch(const sx_graph *graph, sx_id id);
 /* Elements that each result of the reduction takes, where it is one that a group may have; else 0. */
 int64_t sx_reduced_row(const sx_graph *graph, sx_id id);
+/* Rows that the node adds, where it is a sum of columns of f32 that a group may make of what it computes; else 0. */
+int64_t sx_summed_rows(const sx_graph *graph, sx_id id);
 /* Fills order. */
 void sx_plan_schedule(sx_planning *planning);
 /* Fills first, last and offset of the temporaries, and the plan's sums. */

@@ -57,6 +57,19 @@ int64_t sx_reduced_row(const sx_graph *graph, sx_id id) {
   return row >= SX_ROW_LEAST && row <= SX_ROW_MOST && sx_node_elements(node) >= SX_ROWS_FEWEST ? row : 0;
 }
 
+int64_t sx_summed_rows(const sx_graph *graph, sx_id id) {
+  const sx_node *node = sx_node_at(graph, id);
+  if (node->op != SX_OP_SUM || node->dtype != SX_F32) return 0;
+  const sx_node *from = sx_node_at(graph, node->inputs[0]);
+  int64_t rows = 1;
+  if (from->dtype != SX_F32 || !sx_node_elements(node) || (int)node->n_ints == from->rank) return 0;
+  for (uint32_t k = 0; k < node->n_ints; k++) {
+    if (node->ints[k] >= (int64_t)node->n_ints) return 0;
+    rows *= from->dims[node->ints[k]];
+  }
+  return rows >= SX_ROWS_FEWEST ? rows : 0;
+}
+
 typedef struct placed {
   sx_id node;
   uint32_t phase;

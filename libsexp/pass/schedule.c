@@ -176,37 +176,30 @@ static int64_t try_order(schedule *s, bool greedy, uint32_t *order) {
 
 /* ---- sums beside their groups -------------------------------------------------------------------- */
 
-static bool sums_columns(const sx_graph *graph, const sx_task *task) {
-  const sx_node *sum = sx_node_at(graph, task->nodes[0]);
-  if (task->kind != SX_TASK_NODE || sum->op != SX_OP_SUM) return false;
-  for (uint32_t k = 0; k < sum->n_ints; k++)
-    if (sum->ints[k] >= (int64_t)sum->n_ints) return false;
-  return (int)sum->n_ints < sx_node_at(graph, sum->inputs[0])->rank;
+/* The group whose stored value the task sums; UINT32_MAX: it is no sum that a group makes. */
+static uint32_t summed_group(const schedule *s, uint32_t t) {
+  const sx_planning *p = s->planning;
+  const sx_task *task = &s->plan->tasks.items[t];
+  if (task->kind != SX_TASK_NODE || !sx_summed_rows(p->graph, task->nodes[0])) return UINT32_MAX;
+  uint32_t buffer = s->plan->views[sx_node_at(p->graph, task->nodes[0])->inputs[0]].buffer;
+  if (p->roles[s->plan->buffers.items[buffer].node] != SX_ROLE_ELEMENT) return UINT32_MAX;
+  return s->writers.items.items[s->writers.starts[buffer]];
 }
 
 /* Sums of columns come right after the group that computes what they sum, so that it can make them (cpu/columns.c):
  * what they read may be freed earlier; their own few elements are kept for longer. */
 static void move_sums(const schedule *s, uint32_t *order) {
-  const sx_planning *p = s->planning;
-  sx_arena *arena = p->arena;
-  uint32_t *writer =
-      SX_NEW_N(arena, uint32_t, s->plan->buffers.n);      /* 1 + the group that writes last; 0: no group does */
+  sx_arena *arena = s->planning->arena;
   uint32_t *next = SX_NEW_N(arena, uint32_t, s->n_tasks); /* 1 + the next sum of the same group */
   uint32_t *last = SX_NEW_N(arena, uint32_t, s->n_tasks); /* of those of a group; itself */
   uint32_t *moved = SX_NEW_N(arena, uint32_t, s->n_tasks), n = 0;
   bool *follows = SX_NEW_N(arena, bool, s->n_tasks);
-  for (uint32_t k = 0; k < s->n_tasks; k++) {
-    uint32_t t = order[k], group = s->plan->tasks.items[t].kind == SX_TASK_ELEMENT ? t + 1 : 0;
-    last[t] = t;
-    for (uint32_t i = p->writes.starts[t]; i < p->writes.starts[t + 1]; i++) writer[p->writes.items.items[i]] = group;
-  }
+  for (uint32_t t = 0; t < s->n_tasks; t++) last[t] = t;
   for (uint32_t i = 0; i < s->n_tasks; i++) {
-    uint32_t t = order[i], first = p->reads.starts[t];
-    if (first == p->reads.starts[t + 1] || !sums_columns(p->graph, &s->plan->tasks.items[t])) continue;
-    uint32_t group = writer[p->reads.items.items[first]];
-    if (!group) continue;
-    next[last[group - 1]] = t + 1;
-    last[group - 1] = t;
+    uint32_t t = order[i], group = summed_group(s, t);
+    if (group == UINT32_MAX) continue;
+    next[last[group]] = t + 1;
+    last[group] = t;
     follows[t] = true;
   }
   for (uint32_t i = 0; i < s->n_tasks; i++)

@@ -352,6 +352,28 @@ static void order_keeps_memory_low(void **state) {
   planned_free(p);
 }
 
+/* A sum of columns comes right after its group where that can make it: of fewer than 8 rows no group does, and its
+ * result, which is not small, is made when it is wanted. */
+static void sums_come_after_their_groups(void **state) {
+  (void)state;
+  for (int rows = 7; rows <= 8; rows++) {
+    char text[1024];
+    snprintf(
+        text, sizeof text,
+        "graph \"g\"\n%%0 = param {path \"x\"} : f32 [%d 256]\n%%1 = exp %%0 : f32 [%d 256]\n"
+        "%%2 = cumsum %%1 {axis 1, reverse 0} : f32 [%d 256]\n%%3 = cumsum %%2 {axis 1, reverse 0} : f32 [%d 256]\n"
+        "%%4 = cumsum %%3 {axis 1, reverse 0} : f32 [%d 256]\n%%5 = sum %%1 {axes [0]} : f32 [256]\n"
+        "%%6 = broadcast %%5 : f32 [%d 256]\n%%7 = add %%4 %%6 : f32 [%d 256]\n%%8 = add %%7 %%1 : f32 [%d 256]\n"
+        "output \"y\" %%8\n",
+        rows, rows, rows, rows, rows, rows, rows, rows);
+    planned *p = planned_text(text);
+    const sx_plan *plan = planned_engine_plan(p, true, true);
+    assert_int_equal(plan->tasks.items[rows < 8 ? 4 : 1].nodes[0], 5);
+    assert_int_equal(plan->block_bytes, 3 * rows * 1024 + (rows < 8 ? 0 : 1024));
+    planned_free(p);
+  }
+}
+
 /* An update: what is wanted outside waits for who reads it, so that it is not read back; unless something reads it
  * before, or keeping what it needs would cost memory. */
 static void groups_wait_for_their_readers(void **state) {
@@ -605,6 +627,7 @@ int main(void) {
       cmocka_unit_test(outputs_are_written_in_place_where_they_can),
       cmocka_unit_test(outputs_take_the_place_of_what_is_read_no_more),
       cmocka_unit_test(order_keeps_memory_low),
+      cmocka_unit_test(sums_come_after_their_groups),
       cmocka_unit_test(groups_wait_for_their_readers),
       cmocka_unit_test(what_two_groups_read_does_not_wait),
       cmocka_unit_test(rules_hold_for_random_graphs),
