@@ -6,7 +6,7 @@
 
 #include "random_graph.h"
 
-static planned *planned_new(void) {
+planned *planned_empty(void) {
   planned *p = calloc(1, sizeof *p);
   if (!p) abort();
   p->memory = sx_memory_default();
@@ -22,7 +22,7 @@ static void check_graph(planned *p, sx_diags *diags) {
 }
 
 planned *planned_text(const char *text) {
-  planned *p = planned_new();
+  planned *p = planned_empty();
   sx_diags diags;
   sx_diags_init(&diags, &p->arena);
   p->graph = sx_graph_parse(&p->arena, &p->names, text, strlen(text), &diags);
@@ -31,7 +31,7 @@ planned *planned_text(const char *text) {
 }
 
 planned *planned_random(uint64_t seed, int n_nodes) {
-  planned *p = planned_new();
+  planned *p = planned_empty();
   sx_diags diags;
   sx_diags_init(&diags, &p->arena);
   p->graph = random_graph(&p->arena, &p->names, seed, n_nodes);

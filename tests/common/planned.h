@@ -14,6 +14,7 @@ typedef struct planned {
 /* Ends the process where the text is no READY graph. Both are freed by planned_free. */
 planned *planned_text(const char *text);
 planned *planned_random(uint64_t seed, int n_nodes);
+planned *planned_empty(void); /* no graph yet */
 void planned_free(planned *planned);
 
 sx_plan *planned_plan(planned *planned, bool fuse, bool reuse);

@@ -3,11 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../libsexp/cpu/canonical.h"
 #include "../../libsexp/cpu/columns.h"
-#include "../../libsexp/cpu/executable.h"
 #include "../common/cmocka_all.h"
 #include "../common/interpret.h"
+#include "../common/outside.h"
 #include "../common/planned.h"
 #include "../common/quick.h"
 
@@ -17,46 +16,13 @@ static sx_plan *plan_of(planned *p, bool join, bool reuse) {
   return sx_plan_make(p->graph, &options, &p->arena);
 }
 
-static uint32_t output_named(const sx_plan *plan, const char *name) {
-  for (uint32_t b = 0; b < plan->buffers.n; b++)
-    if (plan->buffers.items[b].kind == SX_BUFFER_OUTPUT && !strcmp(plan->buffers.items[b].name, name)) return b;
-  fail_msg("no output %s", name);
-  return 0;
-}
-
-static void **bind_all(sx_executable *e, const sx_plan *plan) {
-  void **data = calloc(plan->buffers.n, sizeof *data);
-  for (uint32_t b = 0; b < plan->buffers.n; b++) {
-    const sx_buffer *buffer = &plan->buffers.items[b];
-    if (buffer->kind != SX_BUFFER_EXTERNAL && buffer->kind != SX_BUFFER_OUTPUT) continue;
-    data[b] = aligned_alloc(64, (size_t)(buffer->n_bytes + 127) / 64 * 64);
-    memset(data[b], 0xa5, (size_t)buffer->n_bytes);
-    if (buffer->kind == SX_BUFFER_EXTERNAL)
-      leaf_fill(buffer->name, 1, buffer->dtype, buffer->n_bytes / (int64_t)sx_dtype_bytes(buffer->dtype), data[b]);
-    sx_executable_bind(e, b, data[b]);
-  }
-  return data;
-}
-
 static void check_run(planned *p, const sx_plan *plan, sx_simd simd, int threads, void *const *expected) {
-  sx_pool *pool = sx_pool_new(threads);
-  sx_cpu cpu = {sx_kernels(simd), pool, &p->memory, NULL};
-  sx_executable *e = sx_executable_new(&cpu, plan, 7, &p->arena);
-  void **data = bind_all(e, plan);
+  outside o = outside_of(plan, 1);
   sx_stopped why;
-  assert_true(sx_executable_execute(e, &why));
-  for (size_t i = 0; i < p->graph->outputs.n; i++) {
-    const sx_output *output = &p->graph->outputs.items[i];
-    uint32_t b = output_named(plan, output->name);
-    const sx_buffer *buffer = &plan->buffers.items[b];
-    sx_canonical_nans(data[b], buffer->dtype, buffer->n_bytes / (int64_t)sx_dtype_bytes(buffer->dtype));
-    if (memcmp(expected[output->node], data[b], (size_t)buffer->n_bytes))
-      fail_msg("%s differs: %s, %d threads", output->name, sx_simd_name(simd), threads);
-  }
-  for (size_t b = 0; b < plan->buffers.n; b++) free(data[b]);
-  free(data);
-  sx_executable_free(e);
-  sx_pool_free(pool);
+  assert_true(outside_run(p, plan, simd, threads, &o, &why));
+  const char *wrong = outside_differs(p->graph, expected, plan, &o);
+  if (wrong) fail_msg("%s differs: %s, %d threads", wrong, sx_simd_name(simd), threads);
+  outside_free(&o);
 }
 
 /* Every level and 1 to 4 threads against the reference loops; how many concatenations have a task. */
