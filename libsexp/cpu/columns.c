@@ -73,9 +73,7 @@ static bool is_one_a_row(const sx_plan *plan, const sx_task *task, const sx_node
 }
 
 static bool is_chained(const sx_plan *plan, sx_id id) {
-  const sx_node *node = sx_node_at(plan->graph, id);
-  sx_dtype from = sx_node_at(plan->graph, node->inputs[node->op == SX_OP_WHERE])->dtype;
-  return !sx_reduced_row(plan->graph, id) && sx_chain_can(node->op, from, node->dtype);
+  return !sx_reduced_row(plan->graph, id) && sx_chain_can(plan->graph, id);
 }
 
 /* Whether the group has all of the value in registers at some time: computes it, or reads it in reductions of rows and
@@ -185,12 +183,6 @@ static bool take(finding *f, const offer *one, int64_t n_rows) {
   return true;
 }
 
-/* The node that the view shows, element for element. */
-static sx_id unshaped(const sx_plan *plan, sx_id id) {
-  while (sx_node_at(plan->graph, id)->op == SX_OP_RESHAPE) id = sx_node_at(plan->graph, id)->inputs[0];
-  return id;
-}
-
 static bool are_near(uint32_t a, uint32_t b) { return a < b ? b - a <= MOST_APART : a - b <= MOST_APART; }
 
 static bool writes(const sx_plan *plan, const sx_task *task, uint32_t buffer) {
@@ -235,7 +227,7 @@ static bool take_sum(finding *f, uint32_t t) {
   const sx_node *sum = sx_node_at(plan->graph, task->nodes[0]);
   int64_t n_rows = task->kind == SX_TASK_NODE ? sx_summed_rows(plan->graph, task->nodes[0]) : 0;
   if (!n_rows || n_rows > MOST_ROWS) return false;
-  sx_id input = sum->inputs[0], value = unshaped(plan, input);
+  sx_id input = sum->inputs[0], value = sx_unshaped(plan->graph, input);
   if (plan->views[value].buffer != plan->views[input].buffer) value = input; /* of which it is a copy */
   const sx_node *from = sx_node_at(plan->graph, input);
   if (!sx_view_is_contiguous(&plan->views[input], from)) return false;

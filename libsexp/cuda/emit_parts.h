@@ -77,7 +77,8 @@ const char *sx_emit_literal(sx_arena *arena, sx_dtype dtype, double value);
 
 /* ---- element operations: emit_element.c ----------------------------------------------------------- */
 
-/* The expression of a node on expressions of its inputs, rounded to its dtype. `from`: as sx_chain_can. */
+/* The expression of a node on expressions of its inputs, rounded to its dtype. `from`: the dtype of its
+ * input 0 (WHERE: 1). */
 const char *sx_emit_operation(sx_arena *arena, sx_op op, sx_dtype from, sx_dtype to, const char *const inputs[3]);
 
 /* ---- members of groups: emit_members.c ------------------------------------------------------------ */

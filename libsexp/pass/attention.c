@@ -153,8 +153,7 @@ static bool is_one_a_row(const finding *f, sx_id id) {
 
 static standing element_part(const finding *f, sx_id id, sx_id input) {
   const sx_node *node = at(f, id);
-  sx_dtype from = at(f, node->inputs[node->op == SX_OP_WHERE])->dtype;
-  if (!sx_chain_can(node->op, from, node->dtype)) return PART_NONE;
+  if (!sx_chain_can(f->graph, id)) return PART_NONE;
   if (is_wide(f, node)) return PART_WIDE;
   return is_one_a_row(f, input) && sx_node_elements(node) == row_elements(f) ? PART_ROW : PART_NONE;
 }

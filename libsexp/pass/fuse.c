@@ -35,10 +35,6 @@ uint32_t sx_fusion_group(sx_fusion *f, sx_id id) {
 
 static int64_t elements(const sx_fusion *f, sx_id id) { return sx_node_elements(sx_node_at(f->graph, id)); }
 
-static bool is_chained(const sx_fusion *f, const sx_node *node) {
-  return sx_chain_can(node->op, sx_node_at(f->graph, node->inputs[node->op == SX_OP_WHERE])->dtype, node->dtype);
-}
-
 /* ---- joining ------------------------------------------------------------------------------------- */
 
 /* The representative is the lowest node, so that groups are numbered as they come. */
@@ -102,7 +98,7 @@ static bool join_inputs(sx_fusion *f, sx_id id, uint32_t level) {
     if (f->levels[input] != level) continue;
     if (source == SX_NO_NODE || sx_is_again(f, source)) return false;
     int64_t stretch = f->stretches[input];
-    if (stretch > 1 && !(sx_is_element(f, id) && is_chained(f, node))) return false;
+    if (stretch > 1 && !(sx_is_element(f, id) && sx_chain_can(f->graph, id))) return false;
     if (stretch > 1 && !sx_fusion_unite(&all, (sx_extent){elements(f, input), stretch})) return false;
     uint32_t group = sx_fusion_group(f, source), seen = 0;
     if (!sx_fusion_unite(&all, f->extents[group])) return false;
@@ -220,11 +216,6 @@ static void add_user(sx_fusion *f, sx_id id, uint32_t group) {
     f->users[id] = MANY_USERS;
 }
 
-static int64_t value_bytes(const sx_fusion *f, sx_id id) {
-  const sx_node *node = sx_node_at(f->graph, id);
-  return sx_node_elements(node) * (int64_t)sx_dtype_bytes(node->dtype);
-}
-
 /* Bytes that would be stored, or kept until group `to` runs, were `id` evaluated there. */
 static int64_t moving_cost(sx_fusion *f, sx_id id, uint32_t to) {
   const sx_node *node = sx_node_at(f->graph, id);
@@ -233,7 +224,7 @@ static int64_t moving_cost(sx_fusion *f, sx_id id, uint32_t to) {
     sx_id root = f->planning->roots[node->inputs[i]];
     if (f->planning->roles[root] == SX_ROLE_LEAF || f->users[node->inputs[i]] == to) continue;
     if (i && node->inputs[i] == node->inputs[i - 1]) continue;
-    cost += value_bytes(f, root);
+    cost += sx_value_bytes(f->graph, root);
   }
   return cost;
 }
@@ -243,7 +234,7 @@ static void try_move(sx_fusion *f, sx_id id) {
   if (to == from || to == NO_USER || to == MANY_USERS || f->sizes[to] >= SX_GROUP_NODES) return;
   if (!is_within((sx_extent){.width = elements(f, id)}, f->extents[to])) return;
   int64_t cost = sx_is_again(f, id) ? 0 : moving_cost(f, id, to);
-  if (cost && cost >= value_bytes(f, id)) return;
+  if (cost && cost >= sx_value_bytes(f->graph, id)) return;
   f->planning->groups[id] = to;
   f->sizes[to]++;
   f->sizes[from]--;
@@ -268,7 +259,7 @@ static void second_walk(sx_fusion *f) {
     else if (f->sources[id] != SX_NO_NODE && f->users[id] != NO_USER && is_passed_on(f, id))
       user = f->users[id];
     for (uint32_t i = 0; i < node->n_inputs; i++) {
-      bool refused = f->stretches[node->inputs[i]] > 1 && sx_is_element(f, id) && !is_chained(f, node);
+      bool refused = f->stretches[node->inputs[i]] > 1 && sx_is_element(f, id) && !sx_chain_can(f->graph, id);
       add_user(f, node->inputs[i], refused ? MANY_USERS : user);
     }
   }

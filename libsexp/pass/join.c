@@ -51,8 +51,7 @@ static void describe_groups(joining *j) {
     bool reduces = sx_reduced_row(j->graph, id) != 0;
     int64_t n = sx_node_elements(reduces ? sx_node_at(j->graph, node->inputs[0]) : node);
     if (n > group->width) group->width = n;
-    sx_dtype from = sx_node_at(j->graph, node->inputs[node->op == SX_OP_WHERE])->dtype;
-    if (!reduces && !sx_chain_can(node->op, from, node->dtype)) group->unchained = true;
+    if (!reduces && !sx_chain_can(j->graph, id)) group->unchained = true;
   }
 }
 

@@ -31,14 +31,5 @@ bool sx_lives_give(sx_lives *lives, uint32_t from, uint32_t to, int64_t n_bytes)
 static inline bool sx_is_elementwise(const sx_graph *graph, sx_id id) {
   return sx_op_describe(sx_node_at(graph, id)->op)->class == SX_CLASS_ELEMENT;
 }
-/* The node whose elements these are, in the same places. */
-static inline sx_id sx_unshaped(const sx_graph *graph, sx_id id) {
-  while (sx_node_at(graph, id)->op == SX_OP_RESHAPE) id = sx_node_at(graph, id)->inputs[0];
-  return id;
-}
-static inline int64_t sx_value_bytes(const sx_graph *graph, sx_id id) {
-  const sx_node *node = sx_node_at(graph, id);
-  return sx_node_elements(node) * (int64_t)sx_dtype_bytes(node->dtype);
-}
 
 #endif

@@ -24,8 +24,6 @@ static uint32_t add_buffer(making *m, sx_buffer buffer) {
   return (uint32_t)m->plan->buffers.n - 1;
 }
 
-static int64_t node_bytes(const sx_node *node) { return sx_node_elements(node) * (int64_t)sx_dtype_bytes(node->dtype); }
-
 /* One buffer a name: nodes of one operation and text are one value. */
 static uint32_t external_buffer(making *m, sx_id id) {
   const sx_node *node = sx_node_at(m->p->graph, id);
@@ -35,7 +33,8 @@ static uint32_t external_buffer(making *m, sx_id id) {
     const sx_node *other = sx_node_at(m->p->graph, m->plan->buffers.items[m->external[at] - 1].node);
     if (other->op == node->op && other->text == node->text) return m->external[at] - 1;
   }
-  sx_buffer buffer = {.kind = SX_BUFFER_EXTERNAL, .dtype = node->dtype, .n_bytes = node_bytes(node), .node = id};
+  sx_buffer buffer = {
+      .kind = SX_BUFFER_EXTERNAL, .dtype = node->dtype, .node = id, .n_bytes = sx_value_bytes(m->p->graph, id)};
   buffer.name = sx_format(m->p->arena, "%s%s", external_prefix(node->op), node->text);
   m->external[at] = add_buffer(m, buffer) + 1;
   return m->external[at] - 1;
@@ -64,7 +63,8 @@ static uint32_t computed_buffer(making *m, sx_id id) {
   if (m->p->joins[id] != SX_NO_NODE) return m->buffer_of[m->p->joins[id]] = computed_buffer(m, m->p->joins[id]);
   if (m->buffer_of[id] != UINT32_MAX) return m->buffer_of[id];
   const sx_node *node = sx_node_at(m->p->graph, id);
-  sx_buffer buffer = {.kind = SX_BUFFER_TEMPORARY, .dtype = node->dtype, .n_bytes = node_bytes(node), .node = id};
+  sx_buffer buffer = {
+      .kind = SX_BUFFER_TEMPORARY, .dtype = node->dtype, .node = id, .n_bytes = sx_value_bytes(m->p->graph, id)};
   return add_buffer(m, buffer);
 }
 
@@ -141,7 +141,7 @@ static void make_outputs(making *m) {
     }
     sx_buffer copy = {.kind = SX_BUFFER_OUTPUT,
                       .dtype = node->dtype,
-                      .n_bytes = node_bytes(node),
+                      .n_bytes = sx_value_bytes(graph, output->node),
                       .name = output->name,
                       .node = output->node};
     sx_task task = {.kind = SX_TASK_COPY, .n_nodes = 2, .target = add_buffer(m, copy)};

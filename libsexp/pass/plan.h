@@ -63,7 +63,7 @@ typedef struct sx_plan {
   SX_VEC(sx_buffer) buffers;
   sx_view *views; /* per node; buffer UINT32_MAX: never materialized (inside a group) */
   bool joins;     /* some nodes are written in the buffer of a CONCAT: its task, if any, copies the others */
-  bool columns;   /* who executes need not store what only a sum of columns, the next task, reads (cpu/columns.c) */
+  bool columns;   /* who executes need not store what only a sum of columns reads (cpu/columns.c) */
   int64_t block_bytes; /* of the temporaries */
   int64_t sum_bytes;   /* of all temporaries, without reuse */
   int64_t bound_bytes; /* largest total alive at one task: a lower bound of block_bytes */

@@ -81,9 +81,8 @@ void sx_plan_join(sx_planning *planning);
 void sx_plan_rows(const sx_graph *graph, sx_task *task, sx_arena *arena);
 /* Per node of the task, whose nodes come after what they read of it: in which walk over the row it is evaluated. */
 void sx_row_phases(const sx_graph *graph, const sx_task *task, uint32_t *phases);
-/* Whether the element operation can be evaluated in registers, on f32 and bools, `from` being the dtype of its
- * input 0 (WHERE: 1). */
-bool sx_chain_can(sx_op op, sx_dtype from, sx_dtype to);
+/* Whether the element operation can be evaluated in registers, on f32 and bools. */
+bool sx_chain_can(const sx_graph *graph, sx_id id);
 /* Whether the node is a BROADCAST that repeats each element in turn: [R 1] or [R] reshaped so, to [R L]. */
 bool sx_is_stretch(const sx_graph *graph, sx_id id);
 /* Elements that each result of the reduction takes, where it is one that a group may have; else 0. */
@@ -94,6 +93,17 @@ int64_t sx_summed_rows(const sx_graph *graph, sx_id id);
 void sx_plan_schedule(sx_planning *planning);
 /* Fills first, last and offset of the temporaries, and the plan's sums. */
 void sx_plan_memory(sx_planning *planning);
+
+/* The node whose elements these are, in the same places. */
+static inline sx_id sx_unshaped(const sx_graph *graph, sx_id id) {
+  while (sx_node_at(graph, id)->op == SX_OP_RESHAPE) id = sx_node_at(graph, id)->inputs[0];
+  return id;
+}
+
+static inline int64_t sx_value_bytes(const sx_graph *graph, sx_id id) {
+  const sx_node *node = sx_node_at(graph, id);
+  return sx_node_elements(node) * (int64_t)sx_dtype_bytes(node->dtype);
+}
 
 static inline int64_t sx_aligned(int64_t n_bytes) { return (n_bytes + 63) / 64 * 64; }
 

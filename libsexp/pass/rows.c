@@ -9,14 +9,16 @@
  * Bits do not change: a sum's order is that of its row alone. */
 #include "plan_parts.h"
 
-bool sx_chain_can(sx_op op, sx_dtype from, sx_dtype to) {
-  switch (op) {
+bool sx_chain_can(const sx_graph *graph, sx_id id) {
+  const sx_node *node = sx_node_at(graph, id);
+  sx_dtype from = sx_node_at(graph, node->inputs[node->op == SX_OP_WHERE])->dtype;
+  switch (node->op) {
     case SX_OP_AND:
     case SX_OP_OR:
     case SX_OP_NOT:
       return from == SX_BOOL;
     case SX_OP_CAST:
-      return (from == SX_F32 && to == SX_BOOL) || (from == SX_BOOL && to == SX_F32);
+      return (from == SX_F32 && node->dtype == SX_BOOL) || (from == SX_BOOL && node->dtype == SX_F32);
     case SX_OP_IDIV:
     case SX_OP_MOD:
     case SX_OP_POW:

@@ -26,8 +26,8 @@ bool sx_view_is_contiguous(const sx_view *view, const sx_node *node) {
 bool sx_view_is_whole(const sx_plan *plan, sx_id id) {
   const sx_node *node = sx_node_at(plan->graph, id);
   const sx_view *view = &plan->views[id];
-  int64_t n_bytes = sx_node_elements(node) * (int64_t)sx_dtype_bytes(node->dtype);
-  return n_bytes == plan->buffers.items[view->buffer].n_bytes && sx_view_is_contiguous(view, node);
+  return sx_value_bytes(plan->graph, id) == plan->buffers.items[view->buffer].n_bytes &&
+         sx_view_is_contiguous(view, node);
 }
 
 int64_t sx_view_run(const sx_view *view, const sx_node *node) {

@@ -1,6 +1,5 @@
 /* Joined pieces: groups and products write where a concatenation has their results, with the bits of copying them. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../../libsexp/cpu/columns.h"
