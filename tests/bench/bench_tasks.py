@@ -5,23 +5,15 @@
 
 Tasks of one description are one line: how many a step has, the microseconds of one (best, and median in brackets), what all
 of them take of the sum of all tasks, and GFLOP/s of products or GB/s of what others read and write, each element once, by
-the best. Last, the sum of all bests and medians beside the median step. account_tasks.c takes these.
+the best. First, the sum of all bests and medians beside the median step. account_tasks.c takes these; accounts.py says how
+it is built where it is not, or is older than the library.
 """
-import json, os, subprocess, sys, tempfile
+import sys, tempfile
 
+from accounts import account
 from workloads import write_experiment
 
 STEPS, LINES = {"mlp": 67, "cnn": 14, "char": 16, "gpt": 9}, 24
-
-
-def account(build, folder, name, threads):
-    out = os.path.join(folder, "account.json")
-    env = {k: v for k, v in os.environ.items() if not k.startswith("SEXPGPU_")}
-    subprocess.run([os.path.join(build, "test", "bench", "account_tasks"), os.path.join(folder, "exp.sexp"), "--quiet",
-                    "--threads", str(threads), "--set", f"steps={STEPS[name]}"], check=True, stdout=subprocess.DEVNULL,
-                   env={**env, "ACCOUNT_TASKS": out})
-    with open(out) as text:
-        return json.load(text)
 
 
 def main():
@@ -29,7 +21,7 @@ def main():
     for name in sys.argv[3:] or list(STEPS):
         with tempfile.TemporaryDirectory(prefix="bench-tasks-") as folder:
             write_experiment(name, folder)
-            step = account(build, folder, name, threads)
+            step = account(build, "account_tasks", folder, threads, STEPS[name])
         lines = {}
         for task in step["tasks"]:
             lines.setdefault((task["kind"], task["label"], task["flops"], task["bytes"]), []).append(task)

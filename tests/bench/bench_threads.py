@@ -6,23 +6,15 @@
 One thread and all of them in turn; milliseconds a step are medians of the best round. Of the steps on all threads:
 launches (work cut into parts), the share of the step in which only the caller computes (tasks too small to be cut, and
 what is in no task), until when the last thread began, and how long the caller waited for the others at the end.
-account_threads.c takes these; the launches' own cost is printed by bench_threads.
+account_threads.c takes these (accounts.py says how it is built where it is not, or is older than the library); the
+launches' own cost is printed by bench_threads.
 """
-import json, os, subprocess, sys, tempfile
+import os, sys, tempfile
 
+from accounts import account
 from workloads import write_experiment
 
 STEPS = {"mlp": 120, "cnn": 12, "char": 14, "gpt": 7}
-
-
-def account(build, folder, name, threads):
-    out = os.path.join(folder, "account.json")
-    env = {k: v for k, v in os.environ.items() if not k.startswith("SEXPGPU_")}
-    subprocess.run([os.path.join(build, "test", "bench", "account_threads"), os.path.join(folder, "exp.sexp"), "--quiet",
-                    "--threads", str(threads), "--set", f"steps={STEPS[name]}"], check=True, stdout=subprocess.DEVNULL,
-                   env={**env, "ACCOUNT_THREADS": out})
-    with open(out) as text:
-        return json.load(text)
 
 
 def main():
@@ -33,7 +25,8 @@ def main():
     for name in sys.argv[3:] or list(STEPS):
         with tempfile.TemporaryDirectory(prefix="bench-threads-") as folder:
             write_experiment(name, folder)
-            runs = [(account(build, folder, name, 1), account(build, folder, name, n_threads)) for _ in range(rounds)]
+            runs = [[account(build, "account_threads", folder, n, STEPS[name]) for n in (1, n_threads)]
+                    for _ in range(rounds)]
         one, many = (min((run[k] for run in runs), key=lambda found: found["ms"]) for k in (0, 1))
         step = many["parallel"] + many["small"] + many["outside"]
         print(f"{name:5} {one['ms']:9.2f} {many['ms']:10.2f} {one['ms'] / many['ms']:6.2f} {many['launches']:9.0f} "
