@@ -17,24 +17,30 @@ LIBRARIES = "/usr/lib/" + (sysconfig.get_config_var("MULTIARCH") or "")
 
 # ---- ours ------------------------------------------------------------------------------------------------
 
+def peak_of(pid):
+    """MiB. What wait4 tells counts what the parent held when it forked."""
+    with open(f"/proc/{pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:")) / 1024
+
+
 def ours(build, folder, name, threads):
-    """Median milliseconds a step, peak memory in MiB, last loss."""
+    """Median milliseconds a step, peak memory in MiB before the last step, last loss."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("SEXPGPU_")}
     command = [os.path.join(build, "bin", "sexpgpu-run"), os.path.join(folder, "exp.sexp"), "--quiet", "--metrics", "stdout",
                "--threads", str(threads), "--set", f"steps={STEPS[name]}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=clean)
-    times, loss = [], None
+    times, loss, peak = [], None, 0
     for line in process.stdout:
         now, record = time.perf_counter(), json.loads(line)
         if record.get("name") == "train/loss":
             times.append(now)
             loss = record["value"]
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = status
-    if status or len(times) != STEPS[name]:
+            if len(times) == STEPS[name] - 1:
+                peak = peak_of(process.pid)
+    if process.wait() or len(times) != STEPS[name]:
         sys.exit(f"{name}: the run failed")
     steps = [b - a for a, b in zip(times, times[1:])][WARM:]
-    return statistics.median(steps) * 1e3, usage.ru_maxrss / 1024, loss
+    return statistics.median(steps) * 1e3, peak, loss
 
 
 # ---- PyTorch's -------------------------------------------------------------------------------------------
