@@ -11,7 +11,7 @@ static int read_table(explain_settings *s, int argc, char **argv, tool_list *ope
       {"report", 0, NULL, NULL, TOOL_FLAG, &s->report, "how a run is computed, in words (the default)"},
       {"ir", 0, NULL, NULL, TOOL_FLAG, &s->ir, "the graphs as optimized"},
       {"after", 'a', "PASS", NULL, TOOL_TEXT, &s->after, "the graphs after a pass: gradient, simplify, cse, dce"},
-      {"plan", 0, NULL, NULL, TOOL_FLAG, &s->plan, "every launch of each graph, and where its values lie"},
+      {"plan", 0, NULL, NULL, TOOL_FLAG, &s->plan, "every task of each graph, and where its values lie"},
       {"dot", 0, NULL, NULL, TOOL_FLAG, &s->dot, "the graphs as optimized, for Graphviz"},
       {"json", 'j', NULL, NULL, TOOL_FLAG, &s->json, "one JSON object with the facts of the report"},
       {"run", 'r', "NAME", NULL, TOOL_TEXT, &s->selection.run, "the defrun; needed where the file has several"},
